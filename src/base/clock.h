@@ -1,0 +1,21 @@
+/* clock - the time, and how Kubernetes writes it. Times are nanoseconds since 1970 (UTC). */
+#pragma once
+
+#include "base/str.h"
+
+#include <stdint.h>
+
+#define NSEC_PER_SEC  INT64_C(1000000000)
+#define NSEC_PER_MSEC INT64_C(1000000)
+
+int64_t clock_now(void);       /* wall clock */
+int64_t clock_monotonic(void); /* for intervals; never goes back */
+
+#define CLOCK_TEXT_MAX 40
+/* "2026-01-02T03:04:05Z" into text[CLOCK_TEXT_MAX]; returns text. */
+char *clock_format(int64_t t, char *text);
+char *clock_format_micro(int64_t t, char *text); /* "2026-01-02T03:04:05.123456Z" */
+/* RFC 3339, any offset, any fraction. False when it is none. */
+bool clock_parse(struct str text, int64_t *ret);
+/* Kubernetes' short ages: 90s, 3m5s, 75m, 3h20m, 26h, 2d3h, 120d, 3y45d. Negative counts as 0s (-1 s or less: "<invalid>"). */
+char *clock_age(int64_t interval_ns, char *text);

@@ -1,0 +1,56 @@
+/* failure - a refusal as Kubernetes words it: the Status object, and the field errors behind a 422. */
+#pragma once
+
+#include "base/json.h"
+
+#include <stdarg.h>
+
+struct failure_cause {
+    const char *reason; /* "FieldValueInvalid" */
+    const char *message;
+    const char *field;
+};
+
+/* Zero-initialised is "no failure". Strings live in the arena given to the calls. */
+struct failure {
+    int code;           /* HTTP status; 0: none */
+    const char *reason; /* "NotFound" */
+    const char *message;
+    const char *name, *group, *kind, *uid; /* details; NULL: left out. kind is the plural, or the Kind in 422 */
+    int retry_after;    /* seconds; 0: none */
+    struct json *causes; /* array of {reason, message, field}; NULL: none */
+};
+
+/* All return -1. */
+int failure_set(struct failure *failure, struct arena *arena, int code, const char *reason, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+int failure_from_err(struct failure *failure, struct arena *arena, const struct err *err); /* one table: code → status, reason */
+/* "pods \"x\" not found"; resource is "pods" or "jobs.batch" */
+int failure_not_found(struct failure *failure, struct arena *arena, const char *group, const char *plural, const char *name);
+int failure_exists(struct failure *failure, struct arena *arena, const char *group, const char *plural, const char *name);
+int failure_conflict(struct failure *failure, struct arena *arena, const char *group, const char *plural, const char *name, const char *why);
+int failure_forbidden(struct failure *failure, struct arena *arena, const char *group, const char *plural, const char *name, const char *why);
+int failure_bad_request(struct failure *failure, struct arena *arena, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+struct json *failure_to_json(const struct failure *failure, struct arena *arena); /* the Status object */
+
+/* Field errors of one object, collected and then made one 422:
+ *   Pod "x" is invalid: spec.y: Invalid value: "v": detail
+ *   Pod "x" is invalid: [spec.a: Required value, spec.b: Forbidden: detail]
+ * Values are printed as Kubernetes does (strings quoted, numbers bare, objects as compact JSON). */
+struct field_errors {
+    struct arena *arena;
+    struct json *causes; /* as in struct failure; NULL when there are none */
+};
+void field_invalid(struct field_errors *errors, const char *path, const struct json *value, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void field_required(struct field_errors *errors, const char *path, const char *fmt, ...) __attribute__((format(printf, 3, 4))); /* fmt may be "" */
+void field_forbidden(struct field_errors *errors, const char *path, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void field_duplicate(struct field_errors *errors, const char *path, const struct json *value);
+void field_not_found(struct field_errors *errors, const char *path, const struct json *value);
+/* `Unsupported value: "x": supported values: "a", "b"`; choices is NULL-terminated */
+void field_unsupported(struct field_errors *errors, const char *path, const struct json *value, const char *const *choices);
+void field_too_long(struct field_errors *errors, const char *path, int max);
+void field_too_many(struct field_errors *errors, const char *path, int actual, int max);
+void field_type_invalid(struct field_errors *errors, const char *path, const struct json *value, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* 0 when there are none; else fills failure with the 422. */
+int field_errors_finish(const struct field_errors *errors, struct failure *failure, const char *group, const char *kind, const char *name);

@@ -1,0 +1,132 @@
+/* kind - the table of kinds Berth serves: names, scope, verbs, fields, columns, rules. Adding a kind is
+ * a row here plus its rules. */
+#pragma once
+
+#include "objects/failure.h"
+#include "objects/object.h"
+#include "objects/schema.h"
+
+/* Stored in the database: never renumber, never reuse. */
+enum kind_id {
+    KIND_NAMESPACE = 1,
+    KIND_NODE = 2,
+    KIND_POD = 3,
+    KIND_JOB = 4,
+    KIND_CONFIG_MAP = 5,
+    KIND_SECRET = 6,
+    KIND_PVC = 7,
+    KIND_PV = 8,
+    KIND_RESOURCE_QUOTA = 9,
+    KIND_LIMIT_RANGE = 10,
+    KIND_EVENT = 11,
+    KIND_SERVICE = 12,
+    KIND_SERVICE_ACCOUNT = 13,
+    KIND_PRIORITY_CLASS = 14,
+    KIND_LEASE = 15,
+    KIND_STORAGE_CLASS = 16,
+    KIND_TRAINING_JOB = 17,
+    KIND_TASK_TEMPLATE = 18,
+    KIND_TASK_DEFINITION = 19,
+    KIND_MAX = 64, /* ids stay below */
+};
+
+/* Reviews and metrics are not stored: they are in the table for discovery and decoding, with
+ * stored = false and ids from KIND_MAX up. */
+enum {
+    KIND_SELF_SUBJECT_ACCESS_REVIEW = KIND_MAX,
+    KIND_SELF_SUBJECT_RULES_REVIEW,
+    KIND_SELF_SUBJECT_REVIEW,
+    KIND_POD_METRICS,
+    KIND_NODE_METRICS,
+};
+
+enum {
+    VERB_CREATE = 1,
+    VERB_DELETE = 2,
+    VERB_DELETE_COLLECTION = 4,
+    VERB_GET = 8,
+    VERB_LIST = 16,
+    VERB_PATCH = 32,
+    VERB_UPDATE = 64,
+    VERB_WATCH = 128,
+    VERBS_STORED = 255,
+    VERBS_STATUS = VERB_GET | VERB_PATCH | VERB_UPDATE,
+};
+
+struct subresource {
+    const char *name; /* "status", "log" */
+    unsigned verbs;
+    const char *group, *version, *kind; /* of what is sent there, where it differs ("policy", "v1", "Eviction"); NULL: the parent's */
+};
+
+/* How a column's cell is made. Times are written as ages at the moment of the answer. */
+struct column_ctx {
+    struct arena *arena; /* scratch */
+    int64_t now;
+};
+struct column {
+    const char *name;
+    const char *type;   /* "string", "integer", "date" */
+    const char *format; /* "name" for the first, else "" */
+    int priority;       /* 1: only with -o wide */
+    const char *doc;
+    /* Appends the cell as JSON (quoted text or number). An age: AGE_MARK + RFC 3339 time + '"' (see table.h). */
+    void (*cell)(const struct json *doc, struct column_ctx *ctx, struct buf *out);
+};
+
+/* Rules see documents that passed schema_check. old is NULL on create. */
+struct rule_ctx {
+    struct arena *arena;
+    int64_t now;
+    const char *name; /* of the object, for messages */
+};
+
+struct kind {
+    int id;
+    const char *group;   /* "" for core */
+    const char *version;
+    const char *name;    /* "Pod" */
+    const char *plural;  /* "pods" */
+    const char *singular;
+    const char *const *short_names; /* NULL-terminated, or NULL */
+    const char *const *categories;  /* NULL-terminated, or NULL */
+    bool namespaced;
+    bool stored;
+    bool has_status;     /* status is written only through /status */
+    bool has_generation; /* metadata.generation counts changes of spec */
+    bool graceful;       /* deletion waits for deletionGracePeriodSeconds and whoever runs it (pods) */
+    unsigned verbs;
+    const char *type_name; /* in the schema; NULL: same as name */
+    const struct subresource *subresources;
+    size_t subresource_count;
+    const char *const *fields; /* field selectors beside metadata.name and metadata.namespace: "status.phase"; NULL-terminated */
+    const struct column *columns;
+    size_t column_count;
+    /* Fills defaults that Kubernetes' API server fills. */
+    void (*defaults)(const struct rule_ctx *ctx, struct json *doc);
+    /* Field errors on create (old NULL) and update. Metadata itself is checked by object_check_metadata. */
+    void (*validate)(const struct rule_ctx *ctx, const struct json *doc, const struct json *old, struct field_errors *errors);
+    /* Of what is written to /status. NULL: anything goes. */
+    void (*validate_status)(const struct rule_ctx *ctx, const struct json *doc, const struct json *old, struct field_errors *errors);
+    /* Selector field value (index in `fields`) where it is not simply the string at that path; NULL: that. */
+    const char *(*field_value)(const struct json *doc, const char *field, struct arena *arena);
+    /* Name rule: "dns-label", "dns-subdomain", "path-segment"; NULL: dns-subdomain. */
+    const char *name_rule;
+};
+
+extern const struct kind kinds[];
+extern const size_t kind_count;
+
+const struct kind *kind_by_id(int id);                                             /* NULL when unknown */
+const struct kind *kind_by_plural(struct str group, struct str version, struct str plural); /* NULL when unknown */
+const struct kind *kind_by_name(const char *group, const char *version, const char *name);  /* "Pod"; NULL when unknown */
+const struct schema_type *kind_schema(const struct kind *kind);
+const struct subresource *kind_subresource(const struct kind *kind, struct str name); /* NULL when unknown */
+const char *kind_api_version(const struct kind *kind);                            /* "v1", "batch/v1" */
+const char *kind_resource(const struct kind *kind);                               /* "pods", "jobs.batch": as in messages */
+
+/* Rules common to all kinds: name, generateName, namespace, labels, annotations, finalizers,
+ * ownerReferences; immutability of name, namespace, uid, creationTimestamp on update. */
+void object_check_metadata(const struct kind *kind, const struct rule_ctx *ctx, const struct json *doc, const struct json *old, struct field_errors *errors);
+/* Appends five characters of bcdfghjklmnpqrstvwxz2456789, cutting the base at 58 characters. */
+char *object_generate_name(struct arena *arena, const char *base);

@@ -1,0 +1,75 @@
+/* schema - the fields of every kind, as one table: name in JSON, number in protobuf, type, how lists
+ * merge. From it come strict field checks, protobuf request bodies, the merge keys of strategic merge
+ * patches, field ownership of server-side apply, and the OpenAPI documents that `kubectl explain` reads. */
+#pragma once
+
+#include "base/json.h"
+
+enum schema_base {
+    SCHEMA_STRING,
+    SCHEMA_INT32,
+    SCHEMA_INT64,
+    SCHEMA_BOOL,
+    SCHEMA_DOUBLE,
+    SCHEMA_BYTES,         /* base64 text in JSON */
+    SCHEMA_QUANTITY,      /* "100m", "2Gi", 4 */
+    SCHEMA_TIME,          /* RFC 3339, seconds */
+    SCHEMA_MICRO_TIME,    /* RFC 3339, microseconds */
+    SCHEMA_INT_OR_STRING,
+    SCHEMA_MESSAGE,       /* fields of `type` */
+    SCHEMA_ANY,           /* any JSON; what lies below is not looked at */
+};
+
+enum schema_shape { SCHEMA_ONE, SCHEMA_LIST, SCHEMA_MAP /* string keys */ };
+
+enum schema_merge {
+    SCHEMA_ATOMIC,   /* lists: replaced whole; maps and messages: only where Kubernetes marks them atomic */
+    SCHEMA_GRANULAR, /* messages and maps: member by member (their default) */
+    SCHEMA_KEYED,    /* lists of messages: item by key */
+    SCHEMA_SET,      /* lists of scalars: union */
+};
+
+struct schema_type;
+
+struct schema_field {
+    const char *name;
+    uint16_t number; /* in protobuf; 0: not there */
+    uint8_t base;    /* enum schema_base: of the value, the items, the map's values */
+    uint8_t shape;   /* enum schema_shape */
+    uint8_t patch;   /* enum schema_merge: how strategic merge patches treat it */
+    uint8_t apply;   /* enum schema_merge: how server-side apply treats it */
+    bool retain_keys;          /* strategic merge: $retainKeys is understood (volumes' sources, deployment strategy) */
+    bool required;             /* for OpenAPI only; validation has its own rules */
+    const char *patch_key;     /* merge key of SCHEMA_KEYED in strategic merge: "name" */
+    const char *apply_keys;    /* keys of SCHEMA_KEYED in server-side apply, comma-separated: "containerPort,protocol" */
+    const struct schema_type *type; /* of SCHEMA_MESSAGE */
+    const char *doc;           /* one sentence, or NULL */
+};
+
+struct schema_type {
+    const char *name;    /* "PodSpec" */
+    const char *package; /* "io.k8s.api.core.v1": prefix of the name in OpenAPI */
+    const struct schema_field *fields; /* sorted by name */
+    size_t field_count;
+    bool inline_any;  /* unknown members are kept (our own kinds) */
+    const char *doc;
+};
+
+const struct schema_type *schema_type_find(const char *name); /* "PodSpec"; NULL when unknown */
+const struct schema_field *schema_field_find(const struct schema_type *type, struct str name); /* NULL when unknown */
+
+/* What is wrong with a document's fields. Paths look as Kubernetes prints them: spec.containers[0].imagee. */
+struct schema_report {
+    struct buf unknown; /* `unknown field "spec.x"`, comma-space separated, at most 100 */
+    size_t unknown_count;
+};
+/* Checks types (a string where a number should be: ERR_INVALID, worded as Kubernetes' decoder does:
+ * `json: cannot unmarshal string into Go struct field Container.spec.containers.ports of type int32`) and
+ * finds unknown members; with prune they are removed from doc. null members are removed. Quantities and
+ * times are checked (worded as Kubernetes does). report may be NULL. */
+int schema_check(const struct schema_type *type, struct arena *arena, struct json *doc, bool prune, struct schema_report *report, struct err *err);
+void schema_report_done(struct schema_report *report);
+
+/* A Kubernetes protobuf body (k8s\0 envelope) as JSON with apiVersion and kind set. Zero values are left
+ * out. The type is looked up by the envelope's kind. ERR_INVALID, ERR_UNSUPPORTED (kind without a table). */
+int schema_from_protobuf(struct str body, struct arena *arena, struct json **ret, struct err *err);

@@ -1,0 +1,19 @@
+/* table - the rows kubectl prints: Table answers of lists, gets and watches. */
+#pragma once
+
+#include "objects/kind.h"
+
+enum table_include { TABLE_METADATA, TABLE_NONE, TABLE_OBJECT };
+
+/* In a cell's JSON: `"\x01` RFC3339 `"` stands for the age of that time, filled in when rows are written, so that
+ * cells can be kept with the object. `\x02` likewise for "n (AGE ago)": the text between is kept. */
+#define TABLE_AGE_MARK '\x01'
+
+/* Starts {"kind":"Table",…,"metadata":META,"columnDefinitions":[…],"rows":[ ; columns null after the first event of a watch. */
+void table_begin(struct buf *out, const struct kind *kind, struct str list_metadata, bool columns);
+/* Appends one row (callers put the commas). Cells are cached in object->cache. */
+void table_row(struct buf *out, const struct object *object, enum table_include include, int64_t now);
+void table_end(struct buf *out);
+/* Cell helpers for rows of column tables. */
+void cell_string(struct buf *out, const char *s);          /* NULL: "<none>" */
+void cell_age(struct buf *out, const char *rfc3339);       /* NULL: "<unknown>" */
