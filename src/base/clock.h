@@ -17,5 +17,6 @@ char *clock_format(int64_t t, char *text);
 char *clock_format_micro(int64_t t, char *text); /* "2026-01-02T03:04:05.123456Z" */
 /* RFC 3339, any offset, any fraction. False when it is none. */
 bool clock_parse(struct str text, int64_t *ret);
-/* Kubernetes' short ages: 90s, 3m5s, 75m, 3h20m, 26h, 2d3h, 120d, 3y45d. Negative counts as 0s (-1 s or less: "<invalid>"). */
+/* Kubernetes' short ages: 90s, 3m5s, 75m, 3h20m, 26h, 2d3h, 120d, 3y45d, into text[CLOCK_TEXT_MAX].
+ * Negative counts as 0s, since clocks differ a little; -2 s or less is "<invalid>". */
 char *clock_age(int64_t interval_ns, char *text);

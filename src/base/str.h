@@ -50,6 +50,9 @@ bool str_to_int(struct str s, int64_t *ret);
 bool str_to_uint(struct str s, uint64_t *ret);
 
 bool utf8_valid(struct str s);
+size_t utf8_valid_len(struct str s); /* bytes before the first that is no UTF-8 */
+/* Bytes of the character at p (left > 0 bytes are there); 0 when it is no UTF-8. */
+size_t utf8_len(const unsigned char *p, size_t left);
 
 /* Keyed hash (one random key per process): safe for keys that come from outside. */
 uint64_t str_hash(struct str s);
