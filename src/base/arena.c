@@ -60,7 +60,9 @@ static struct arena_chunk *chunk_new(struct arena *arena, size_t size)
 
 void *arena_more_(struct arena *arena, size_t size)
 {
-    size_t usual = arena->total < CHUNK_FIRST ? CHUNK_FIRST : arena->total > CHUNK_MAX ? CHUNK_MAX : arena->total;
+    size_t usual = arena->total < CHUNK_FIRST ? CHUNK_FIRST
+                   : arena->total > CHUNK_MAX ? CHUNK_MAX
+                                              : arena->total;
     struct arena_chunk *chunk;
 
     usual = (usual & ~(size_t)15) - sizeof(*chunk);

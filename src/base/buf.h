@@ -38,5 +38,5 @@ static inline struct str buf_view(const struct buf *buf)
 void buf_base64(struct buf *buf, struct str raw);
 /* ERR-less: false when text is no base64 (standard alphabet, padded; line breaks are skipped). */
 bool buf_base64_decode(struct buf *buf, struct str text);
-void buf_url_encode(struct buf *buf, struct str raw);              /* all but unreserved characters */
-bool buf_url_decode(struct buf *buf, struct str text, bool plus);  /* false: bad %-escape or %00 */
+void buf_url_encode(struct buf *buf, struct str raw);             /* all but unreserved characters */
+bool buf_url_decode(struct buf *buf, struct str text, bool plus); /* false: bad %-escape or %00 */

@@ -14,19 +14,19 @@
 #define CLEANUP(fn) __attribute__((cleanup(fn##_cleanup_)))
 
 /* Defines what CLEANUP(fn) calls: fn on a value of the given type. */
-#define DEFINE_CLEANUP(type, fn)                                                                              \
-    static inline void fn##_cleanup_(type *value)                                                             \
-    {                                                                                                         \
-        fn(*value);                                                                                           \
-    }                                                                                                         \
+#define DEFINE_CLEANUP(type, fn)                                                                             \
+    static inline void fn##_cleanup_(type *value)                                                            \
+    {                                                                                                        \
+        fn(*value);                                                                                          \
+    }                                                                                                        \
     struct fn##_cleanup_needs_a_semicolon_
 
 /* The pointer, which is NULL afterwards: what was cleaned up is now the taker's. */
-#define TAKE_PTR(ptr)                                                                                         \
-    __extension__({                                                                                           \
-        __typeof__(ptr) taken_ = (ptr);                                                                       \
-        (ptr) = NULL;                                                                                         \
-        taken_;                                                                                               \
+#define TAKE_PTR(ptr)                                                                                        \
+    __extension__({                                                                                          \
+        __typeof__(ptr) taken_ = (ptr);                                                                      \
+        (ptr) = NULL;                                                                                        \
+        taken_;                                                                                              \
     })
 
 /* The descriptor, which is -1 afterwards. */

@@ -63,8 +63,8 @@ static int64_t format_sec(int64_t t, char *text, char **rest)
     int year, month, day, n;
 
     date_from_days(days, &year, &month, &day);
-    n = snprintf(text, CLOCK_TEXT_MAX, "%04d-%02d-%02dT%02d:%02d:%02d", year, month, day, (int)(in_day / 3600),
-                 (int)(in_day / 60 % 60), (int)(in_day % 60));
+    n = snprintf(text, CLOCK_TEXT_MAX, "%04d-%02d-%02dT%02d:%02d:%02d", year, month, day,
+                 (int)(in_day / 3600), (int)(in_day / 60 % 60), (int)(in_day % 60));
     *rest = text + n;
     return t - sec * NSEC_PER_SEC;
 }

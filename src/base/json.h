@@ -12,8 +12,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define JSON_DEPTH_MAX  128      /* nesting of arrays and objects, read or written */
-#define JSON_HASH_ABOVE 16       /* members from which an object has an index */
+#define JSON_DEPTH_MAX  128 /* nesting of arrays and objects, read or written */
+#define JSON_HASH_ABOVE 16  /* members from which an object has an index */
 
 enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_BIG, JSON_REAL, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 
@@ -64,21 +64,24 @@ int json_parse_in_place(char *text, size_t len, struct arena *arena, struct json
 void json_write(struct buf *buf, const struct json *value);
 void json_write_pretty(struct buf *buf, const struct json *value, int indent);
 void json_write_string(struct buf *buf, struct str s); /* quoted and escaped */
-void json_write_sorted(struct buf *buf, const struct json *value); /* members by name: for hashes and comparisons */
+void json_write_sorted(struct buf *buf,
+                       const struct json *value); /* members by name: for hashes and comparisons */
 
 /* Asking. A NULL value is fine everywhere and behaves as absent: NULL, 0, false, "". */
 struct json *json_get(const struct json *object, const char *key); /* NULL when absent or no object */
 struct json *json_get_str(const struct json *object, struct str key);
-struct json *json_at(const struct json *value, const char *path); /* "metadata.labels"; digits index arrays ("spec.containers.0.name") */
-struct json *json_item(const struct json *array, size_t i);       /* NULL past the end */
+struct json *
+json_at(const struct json *value,
+        const char *path); /* "metadata.labels"; digits index arrays ("spec.containers.0.name") */
+struct json *json_item(const struct json *array, size_t i); /* NULL past the end */
 static inline bool json_is(const struct json *value, enum json_type type)
 {
     return value && value->type == type;
 }
-const char *json_string(const struct json *value);     /* NULL when it is no string */
+const char *json_string(const struct json *value); /* NULL when it is no string */
 const char *json_string_or(const struct json *value, const char *fallback);
-struct str json_str(const struct json *value);         /* {NULL, 0} when it is no string */
-bool json_bool(const struct json *value);              /* true only for `true` */
+struct str json_str(const struct json *value); /* {NULL, 0} when it is no string */
+bool json_bool(const struct json *value);      /* true only for `true` */
 int64_t json_int(const struct json *value, int64_t fallback);
 static inline size_t json_len(const struct json *value) /* items or members; 0 for anything else */
 {
@@ -86,19 +89,21 @@ static inline size_t json_len(const struct json *value) /* items or members; 0 f
 }
 const char *json_get_string(const struct json *object, const char *key); /* NULL when absent */
 const char *json_at_string(const struct json *value, const char *path);  /* NULL when absent */
-bool json_equal(const struct json *a, const struct json *b); /* member order does not matter; 1 and 1.0 are equal */
-const char *json_type_name(const struct json *value); /* "null" "boolean" "number" "string" "array" "object" */
+bool json_equal(const struct json *a,
+                const struct json *b); /* member order does not matter; 1 and 1.0 are equal */
+const char *
+json_type_name(const struct json *value); /* "null" "boolean" "number" "string" "array" "object" */
 
 /* for (struct json *it ...) over an array; NULL and other types have no items. */
-#define JSON_EACH(array, it)                                                                                  \
-    for (struct json *it = json_is((array), JSON_ARRAY) && (array)->len ? (array)->items->v : NULL,           \
-                     *it##_end = it ? it + (array)->len : NULL;                                               \
+#define JSON_EACH(array, it)                                                                                 \
+    for (struct json *it = json_is((array), JSON_ARRAY) && (array)->len ? (array)->items->v : NULL,          \
+                     *it##_end = it ? it + (array)->len : NULL;                                              \
          it < it##_end; it++)
 /* for (struct json_member *it ...) over an object. */
-#define JSON_EACH_MEMBER(object, it)                                                                          \
-    for (struct json_member *it = json_is((object), JSON_OBJECT) && (object)->len ? (object)->members->v      \
-                                                                                  : NULL,                     \
-                            *it##_end = it ? it + (object)->len : NULL;                                       \
+#define JSON_EACH_MEMBER(object, it)                                                                         \
+    for (struct json_member *it = json_is((object), JSON_OBJECT) && (object)->len ? (object)->members->v     \
+                                                                                  : NULL,                    \
+                            *it##_end = it ? it + (object)->len : NULL;                                      \
          it < it##_end; it++)
 
 /* Making. Strings are copied into the arena; the _ref forms borrow (NUL-terminated, outliving it). */
@@ -122,7 +127,8 @@ struct json *json_set_str(struct arena *arena, struct json *object, struct str k
 struct json *json_set_string(struct arena *arena, struct json *object, const char *key, const char *s);
 struct json *json_set_int(struct arena *arena, struct json *object, const char *key, int64_t n);
 struct json *json_set_bool(struct arena *arena, struct json *object, const char *key, bool b);
-struct json *json_set_object(struct arena *arena, struct json *object, const char *key); /* an empty object there */
+struct json *json_set_object(struct arena *arena, struct json *object,
+                             const char *key); /* an empty object there */
 struct json *json_set_array(struct arena *arena, struct json *object, const char *key);
 /* The object at key, made when absent or null. NULL when something else stands there. */
 struct json *json_need_object(struct arena *arena, struct json *object, const char *key);

@@ -9,8 +9,8 @@ void *mem_alloc(size_t size) __attribute__((malloc, returns_nonnull));  /* not c
 void *mem_zalloc(size_t size) __attribute__((malloc, returns_nonnull)); /* zeroed */
 void *mem_realloc(void *ptr, size_t size) __attribute__((returns_nonnull));
 void *mem_dup(const void *data, size_t size) __attribute__((returns_nonnull));
-char *mem_strdup(const char *s);                 /* NULL gives NULL */
-char *mem_strndup(const char *s, size_t len);    /* NUL-terminated copy of len bytes */
+char *mem_strdup(const char *s);              /* NULL gives NULL */
+char *mem_strndup(const char *s, size_t len); /* NUL-terminated copy of len bytes */
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull));
 
 #define NEW(type) ((type *)mem_zalloc(sizeof(type)))

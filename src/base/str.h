@@ -34,7 +34,7 @@ static inline bool streq(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-int str_cmp(struct str a, struct str b); /* by bytes, then by length */
+int str_cmp(struct str a, struct str b);  /* by bytes, then by length */
 bool str_ieq(struct str a, struct str b); /* ASCII case folded */
 bool str_starts(struct str s, const char *prefix);
 bool str_ends(struct str s, const char *suffix);
