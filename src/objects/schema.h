@@ -33,6 +33,7 @@ struct schema_type;
 
 struct schema_field {
     const char *name;
+    uint8_t name_len;
     uint16_t number; /* in protobuf; 0: not there */
     uint8_t base;    /* enum schema_base: of the value, the items, the map's values */
     uint8_t shape;   /* enum schema_shape */
@@ -40,9 +41,11 @@ struct schema_field {
     uint8_t apply;   /* enum schema_merge: how server-side apply treats it */
     bool retain_keys;          /* strategic merge: $retainKeys is understood (volumes' sources, deployment strategy) */
     bool required;             /* for OpenAPI only; validation has its own rules */
+    bool pointer;              /* protobuf carries it only when set, so that a zero there means something */
     const char *patch_key;     /* merge key of SCHEMA_KEYED in strategic merge: "name" */
     const char *apply_keys;    /* keys of SCHEMA_KEYED in server-side apply, comma-separated: "containerPort,protocol" */
     const struct schema_type *type; /* of SCHEMA_MESSAGE */
+    const char *go_type;       /* as error messages name it ("v1.PullPolicy"); NULL: follows from base and shape */
     const char *doc;           /* one sentence, or NULL */
 };
 
@@ -52,6 +55,10 @@ struct schema_type {
     const struct schema_field *fields; /* sorted by name */
     size_t field_count;
     bool inline_any;  /* unknown members are kept (our own kinds) */
+    /* A message whose members stand among the fields above in JSON, but apart under a number in protobuf
+     * (VolumeSource in Volume); NULL: none. Such fields have number 0 here. */
+    const struct schema_type *embedded;
+    uint16_t embedded_number;
     const char *doc;
 };
 
@@ -65,10 +72,15 @@ struct schema_report {
 };
 /* Checks types (a string where a number should be: ERR_INVALID, worded as Kubernetes' decoder does:
  * `json: cannot unmarshal string into Go struct field Container.spec.containers.ports of type int32`) and
- * finds unknown members; with prune they are removed from doc. null members are removed. Quantities and
- * times are checked (worded as Kubernetes does). report may be NULL. */
+ * finds unknown members; with prune they are removed from doc. What Kubernetes' decoding and encoding would
+ * change is changed: null members are removed, null items and map values become the zero value, quantities and
+ * times get their canonical text (2 → "2", "0.5" → "500m", "…+02:00" → "…Z"). report may be NULL. */
 int schema_check(const struct schema_type *type, struct arena *arena, struct json *doc, bool prune, struct schema_report *report, struct err *err);
-void schema_report_done(struct schema_report *report);
+void schema_report_done(struct schema_report *report); /* leaves an empty, usable report */
+static inline void schema_report_done_cleanup_(struct schema_report *report)
+{
+    schema_report_done(report);
+}
 
 /* A Kubernetes protobuf body (k8s\0 envelope) as JSON with apiVersion and kind set. Zero values are left
  * out. The type is looked up by the envelope's kind. ERR_INVALID, ERR_UNSUPPORTED (kind without a table). */

@@ -1,0 +1,355 @@
+/* schema_check walks the document and the tables together. Where it is is a chain of places on the stack, so
+ * that paths are only put together for messages: Kubernetes names a place in two ways, with indices for
+ * unknown fields (spec.containers[0].x) and without for wrong types (Container.spec.containers.x). */
+#include "objects/schema.h"
+
+#include "base/cleanup.h"
+#include "objects/schema_value.h"
+
+#include <limits.h>
+
+#define UNKNOWN_MAX 100 /* unknown fields that are named, as many as Kubernetes names */
+
+enum place_type { PLACE_FIELD, PLACE_INDEX, PLACE_KEY };
+
+struct place {
+    const struct place *up; /* NULL: the document */
+    enum place_type type;
+    struct str key;                  /* of PLACE_FIELD and PLACE_KEY */
+    size_t index;                    /* of PLACE_INDEX */
+    const struct schema_type *owner; /* of PLACE_FIELD: whose field it is */
+};
+
+struct check {
+    struct arena *arena;
+    bool prune;
+    struct schema_report *report;
+    struct err *err;
+};
+
+static void add_path(struct buf *buf, const struct place *place)
+{
+    if (!place)
+        return;
+    add_path(buf, place->up);
+    if (place->type == PLACE_INDEX) {
+        buf_printf(buf, "[%zu]", place->index);
+        return;
+    }
+    if (place->up)
+        buf_putc(buf, '.');
+    buf_str(buf, place->key);
+}
+
+/* Only the fields, without indices and keys of maps. */
+static void add_field_path(struct buf *buf, const struct place *place)
+{
+    if (!place)
+        return;
+    add_field_path(buf, place->up);
+    if (place->type != PLACE_FIELD)
+        return;
+    if (buf->len > 0)
+        buf_putc(buf, '.');
+    buf_str(buf, place->key);
+}
+
+static void report_unknown(struct check *check, const struct place *up, struct str key)
+{
+    struct place place = {.up = up, .type = PLACE_FIELD, .key = key};
+    CLEANUP(buf_done) struct buf path = {0};
+    struct buf *out;
+
+    if (!check->report || check->report->unknown_count >= UNKNOWN_MAX)
+        return;
+    out = &check->report->unknown;
+    add_path(&path, &place);
+    if (check->report->unknown_count++ > 0)
+        buf_puts(out, ", ");
+    buf_puts(out, "unknown field ");
+    json_write_string(out, buf_view(&path));
+}
+
+void schema_report_done(struct schema_report *report)
+{
+    buf_done(&report->unknown);
+    report->unknown_count = 0;
+}
+
+/* "v1.Pod": Go's package is named by the version. */
+static void add_type_name(struct buf *buf, const struct schema_type *type)
+{
+    const char *dot = strrchr(type->package, '.');
+
+    buf_printf(buf, "%s.%s", dot ? dot + 1 : type->package, type->name);
+}
+
+static void add_item_type(struct buf *buf, const struct schema_field *field)
+{
+    static const char *const names[] = {
+        [SCHEMA_STRING] = "string",
+        [SCHEMA_INT32] = "int32",
+        [SCHEMA_INT64] = "int64",
+        [SCHEMA_BOOL] = "bool",
+        [SCHEMA_DOUBLE] = "float64",
+        [SCHEMA_BYTES] = "[]uint8",
+        [SCHEMA_QUANTITY] = "resource.Quantity",
+        [SCHEMA_TIME] = "string",
+        [SCHEMA_MICRO_TIME] = "string",
+        [SCHEMA_INT_OR_STRING] = "int32",
+        [SCHEMA_ANY] = "interface {}",
+    };
+    const char *item = field->go_type;
+
+    if (item && field->shape == SCHEMA_LIST && starts_with(item, "[]"))
+        item += 2;
+    else if (item && field->shape == SCHEMA_MAP)
+        item = starts_with(item, "map[") ? strchr(item, ']') + 1 : NULL;
+    if (item)
+        buf_puts(buf, item);
+    else if (field->base == SCHEMA_MESSAGE)
+        add_type_name(buf, field->type);
+    else
+        buf_puts(buf, names[field->base]);
+}
+
+static void add_whole_type(struct buf *buf, const struct schema_field *field)
+{
+    if (field->go_type) {
+        buf_puts(buf, field->go_type);
+        return;
+    }
+    buf_puts(buf, field->shape == SCHEMA_LIST ? "[]" : field->shape == SCHEMA_MAP ? "map[string]" : "");
+    add_item_type(buf, field);
+}
+
+/* What Go calls the value; numbers that do not fit whole-number types are quoted. */
+static void add_value_name(struct buf *buf, const struct json *value, bool quote_number)
+{
+    static const char *const names[] = {
+        [JSON_NULL] = "null",   [JSON_BOOL] = "bool",     [JSON_INT] = "number",  [JSON_BIG] = "number",
+        [JSON_REAL] = "number", [JSON_STRING] = "string", [JSON_ARRAY] = "array", [JSON_OBJECT] = "object",
+    };
+
+    buf_puts(buf, names[value->type]);
+    if (quote_number && (value->type == JSON_INT || value->type == JSON_BIG || value->type == JSON_REAL)) {
+        buf_putc(buf, ' ');
+        json_write(buf, value);
+    }
+}
+
+static int wrong_type(const struct check *check, const struct place *place, const struct json *value,
+                      bool quote_number, const char *type)
+{
+    CLEANUP(buf_done) struct buf what = {0}, path = {0};
+    const struct place *field = place;
+
+    while (field && field->type != PLACE_FIELD)
+        field = field->up;
+    add_value_name(&what, value, quote_number);
+    if (!field)
+        return err_set(check->err, ERR_INVALID, "json: cannot unmarshal %s into Go value of type %s",
+                       what.data, type);
+    add_field_path(&path, field);
+    return err_set(check->err, ERR_INVALID, "json: cannot unmarshal %s into Go struct field %s.%s of type %s",
+                   what.data, field->owner->name, path.data, type);
+}
+
+static int wrong_item(const struct check *check, const struct place *place, const struct schema_field *field,
+                      const struct json *value)
+{
+    bool whole =
+        field->base == SCHEMA_INT32 || field->base == SCHEMA_INT64 || field->base == SCHEMA_INT_OR_STRING;
+    CLEANUP(buf_done) struct buf type = {0};
+
+    add_item_type(&type, field);
+    return wrong_type(check, place, value, whole, type.data);
+}
+
+static int check_message(struct check *check, const struct place *place, const struct schema_type *type,
+                         struct json *value);
+
+static bool fits_int32(const struct json *value)
+{
+    return value->type == JSON_INT && value->integer >= INT32_MIN && value->integer <= INT32_MAX;
+}
+
+/* One value, item or map value; it is not null. */
+static int check_item(struct check *check, const struct place *place, const struct schema_field *field,
+                      struct json *value)
+{
+    bool is_string = value->type == JSON_STRING, fits = true;
+
+    switch ((enum schema_base)field->base) {
+    case SCHEMA_MESSAGE:
+        return check_message(check, place, field->type, value);
+    case SCHEMA_QUANTITY:
+        return schema_check_quantity(check->arena, value, check->err);
+    case SCHEMA_TIME:
+    case SCHEMA_MICRO_TIME:
+        if (is_string)
+            return schema_check_time(check->arena, value, field->base == SCHEMA_MICRO_TIME, check->err);
+        fits = false;
+        break;
+    case SCHEMA_BYTES:
+        if (is_string)
+            return schema_check_base64(check->arena, value, check->err);
+        fits = false;
+        break;
+    case SCHEMA_STRING:
+        fits = is_string;
+        break;
+    case SCHEMA_INT32:
+        fits = fits_int32(value);
+        break;
+    case SCHEMA_INT64:
+        fits = value->type == JSON_INT;
+        break;
+    case SCHEMA_INT_OR_STRING:
+        fits = is_string || fits_int32(value);
+        break;
+    case SCHEMA_BOOL:
+        fits = value->type == JSON_BOOL;
+        break;
+    case SCHEMA_DOUBLE:
+        fits = value->type == JSON_INT || value->type == JSON_BIG || value->type == JSON_REAL;
+        break;
+    case SCHEMA_ANY:
+        break;
+    }
+    return fits ? 0 : wrong_item(check, place, field, value);
+}
+
+/* What Go has in a list or map where the text says null. */
+static struct json zero_value(const struct schema_field *field)
+{
+    switch ((enum schema_base)field->base) {
+    case SCHEMA_MESSAGE:
+        return (struct json){.type = JSON_OBJECT};
+    case SCHEMA_QUANTITY:
+        return json_of_string_ref("0");
+    case SCHEMA_STRING:
+    case SCHEMA_BYTES:
+        return json_of_string_ref("");
+    case SCHEMA_INT32:
+    case SCHEMA_INT64:
+    case SCHEMA_INT_OR_STRING:
+    case SCHEMA_DOUBLE:
+        return json_of_int(0);
+    case SCHEMA_BOOL:
+        return json_of_bool(false);
+    case SCHEMA_TIME:
+    case SCHEMA_MICRO_TIME:
+    case SCHEMA_ANY:
+        break;
+    }
+    return (struct json){.type = JSON_NULL};
+}
+
+static int check_in_container(struct check *check, const struct place *place,
+                              const struct schema_field *field, struct json *value)
+{
+    if (value->type == JSON_NULL) {
+        *value = zero_value(field);
+        return 0;
+    }
+    return check_item(check, place, field, value);
+}
+
+static int check_list(struct check *check, const struct place *place, const struct schema_field *field,
+                      struct json *value)
+{
+    for (size_t i = 0; i < value->len; i++) {
+        struct place item = {.up = place, .type = PLACE_INDEX, .index = i};
+
+        if (check_in_container(check, &item, field, &value->items->v[i]) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int check_map(struct check *check, const struct place *place, const struct schema_field *field,
+                     struct json *value)
+{
+    JSON_EACH_MEMBER(value, member) {
+        struct place item = {.up = place, .type = PLACE_KEY, .key = {member->key, member->key_len}};
+
+        if (check_in_container(check, &item, field, &member->value) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int check_field(struct check *check, const struct place *place, const struct schema_field *field,
+                       struct json *value)
+{
+    CLEANUP(buf_done) struct buf type = {0};
+
+    if (field->shape == SCHEMA_ONE)
+        return check_item(check, place, field, value);
+    if (field->shape == SCHEMA_LIST && value->type == JSON_ARRAY)
+        return check_list(check, place, field, value);
+    if (field->shape == SCHEMA_MAP && value->type == JSON_OBJECT)
+        return check_map(check, place, field, value);
+    add_whole_type(&type, field);
+    return wrong_type(check, place, value, false, type.data);
+}
+
+/* One member; *keep says whether it stays. */
+static int check_member(struct check *check, const struct place *up, const struct schema_type *type,
+                        struct json_member *member, bool *keep)
+{
+    struct str key = {member->key, member->key_len};
+    const struct schema_field *field = schema_field_find(type, key);
+    struct place place = {.up = up, .type = PLACE_FIELD, .key = key, .owner = type};
+
+    *keep = true;
+    if (!field) {
+        if (!type->inline_any) {
+            report_unknown(check, up, key);
+            *keep = !check->prune && member->value.type != JSON_NULL;
+        }
+        return 0;
+    }
+    if (member->value.type != JSON_NULL && check_field(check, &place, field, &member->value) < 0)
+        return -1;
+    *keep = member->value.type != JSON_NULL;
+    return 0;
+}
+
+static int check_message(struct check *check, const struct place *place, const struct schema_type *type,
+                         struct json *value)
+{
+    CLEANUP(buf_done) struct buf name = {0};
+    uint32_t kept = 0;
+
+    if (value->type != JSON_OBJECT) {
+        add_type_name(&name, type);
+        return wrong_type(check, place, value, false, name.data);
+    }
+    JSON_EACH_MEMBER(value, member) {
+        bool keep;
+
+        if (check_member(check, place, type, member, &keep) < 0)
+            return -1;
+        if (!keep)
+            continue;
+        if (&value->members->v[kept] != member)
+            value->members->v[kept] = *member;
+        kept++;
+    }
+    if (kept < value->len) { /* an index would point at the old places; lookups do without */
+        value->members->index_mask = 0;
+        value->members->index = NULL;
+        value->len = kept;
+    }
+    return 0;
+}
+
+int schema_check(const struct schema_type *type, struct arena *arena, struct json *doc, bool prune,
+                 struct schema_report *report, struct err *err)
+{
+    struct check check = {.arena = arena, .prune = prune, .report = report, .err = err};
+
+    return check_message(&check, NULL, type, doc);
+}
