@@ -1,0 +1,637 @@
+/* rows[] is the whole configuration. A row's setter takes text; the file's values are turned into the same
+ * text first (a list into "a,b", a mapping into "k=v,k=v", `off` and `no`, which YAML reads as false, into
+ * "off"), so that a flag and a key cannot differ in what they accept. */
+#include "daemon/config.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/yaml.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <sys/un.h>
+
+#define ROOT_DATA_DIR "/var/lib/berth"
+#define ROOT_SOCKET   "/run/berth/berth.sock"
+
+struct row {
+    const char *flag, *key;
+    const char *arg; /* for the help; NULL: the flag takes none */
+    const char *help;
+    int (*set)(struct daemon_config *config, const char *text, struct err *err);
+    enum { SCALAR, LIST, LIST_OR_MAP } shape; /* what the file may have there */
+};
+
+/* ---- values ---- */
+
+static int set_text(char **member, const char *text, struct err *err)
+{
+    if (!text[0])
+        return err_set(err, ERR_INVALID, "must not be empty");
+    free(*member);
+    *member = mem_strdup(text);
+    return 0;
+}
+
+static int set_path(char **member, const char *text, struct err *err)
+{
+    char cwd[PATH_MAX] = "";
+    size_t len = strlen(text);
+
+    if (len == 0)
+        return err_set(err, ERR_INVALID, "must not be empty");
+    while (len > 1 && text[len - 1] == '/')
+        len--;
+    if (text[0] != '/' && !getcwd(cwd, sizeof(cwd)))
+        return err_errno(err, errno, "ask for the current folder");
+    free(*member);
+    *member = text[0] == '/' ? mem_strndup(text, len) : mem_printf("%s/%.*s", cwd, (int)len, text);
+    return 0;
+}
+
+static bool is_off(const char *text)
+{
+    return streq(text, "off") || streq(text, "false") || streq(text, "no");
+}
+
+static int set_bool(bool *member, const char *text, struct err *err)
+{
+    bool on = streq(text, "on") || streq(text, "true") || streq(text, "yes");
+
+    if (!on && !is_off(text))
+        return err_set(err, ERR_INVALID, "must be on or off, not '%s'", text);
+    *member = on;
+    return 0;
+}
+
+/* The host and the port of "127.0.0.1:5336", "[::1]:5336" or ":5336". */
+static bool split_address(const char *text, struct str *host, uint64_t *port)
+{
+    const char *colon = strrchr(text, ':');
+
+    if (!colon || !str_to_uint(str_from(colon + 1), port) || *port > 65535)
+        return false;
+    *host = (struct str){text, (size_t)(colon - text)};
+    if (str_starts(*host, "[") && str_ends(*host, "]"))
+        *host = (struct str){text + 1, host->len - 2};
+    else if (memchr(host->s, ':', host->len))
+        return false;
+    return true;
+}
+
+static int set_address(char **member, const char *text, struct err *err)
+{
+    struct str host;
+    uint64_t port;
+
+    if (is_off(text)) {
+        free(*member);
+        *member = NULL;
+        return 0;
+    }
+    if (!split_address(text, &host, &port))
+        return err_set(err, ERR_INVALID, "must be HOST:PORT, [IPV6]:PORT, :PORT or off, not '%s'", text);
+    return set_text(member, text, err);
+}
+
+static bool is_loopback(const char *address)
+{
+    struct str host;
+    uint64_t port;
+
+    return split_address(address, &host, &port) &&
+           (str_is(host, "localhost") || str_is(host, "::1") || str_starts(host, "127."));
+}
+
+static int set_data(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_path(&config->data_dir, text, err);
+}
+
+static int set_http(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_address(&config->http, text, err);
+}
+
+static int set_http_insecure(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_bool(&config->http_insecure, text, err);
+}
+
+static int set_https(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_address(&config->https, text, err);
+}
+
+static int set_socket(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_path(&config->socket, text, err);
+}
+
+/* "4", "4x24576" or several of these. */
+static int set_gpus(struct daemon_config *config, const char *text, struct err *err)
+{
+    struct str rest = str_from(text), part, count;
+
+    config->gpus.len = 0;
+    while (str_split(&rest, ',', &part)) {
+        uint64_t n, mib = CONFIG_GPU_MIB;
+
+        part = str_trim(part);
+        str_split(&part, 'x', &count);
+        if (!str_to_uint(count, &n) || (part.s && !str_to_uint(part, &mib)) || mib == 0 || mib > INT32_MAX)
+            return err_set(err, ERR_INVALID,
+                           "must be N or NxMIB (4x24576: four cards of 24576 MiB), not '%s'", text);
+        if (n > CONFIG_GPUS_MAX - config->gpus.len)
+            return err_set(err, ERR_LIMIT, "more than %d cards", CONFIG_GPUS_MAX);
+        while (n-- > 0)
+            vec_push(&config->gpus, (int64_t)mib);
+    }
+    return 0;
+}
+
+/* Letters, digits, '-', '_', '.', beginning and ending with a letter or digit. */
+static bool label_name_valid(struct str s)
+{
+    if (s.len == 0 || s.len > 63 || !isalnum((unsigned char)s.s[0]) ||
+        !isalnum((unsigned char)s.s[s.len - 1]))
+        return false;
+    for (size_t i = 0; i < s.len; i++)
+        if (!isalnum((unsigned char)s.s[i]) && !memchr("-_.", s.s[i], 3))
+            return false;
+    return true;
+}
+
+static bool label_key_valid(struct str key)
+{
+    const char *slash = key.len ? memchr(key.s, '/', key.len) : NULL;
+    size_t prefix = slash ? (size_t)(slash - key.s) : 0;
+
+    if (!slash)
+        return label_name_valid(key);
+    for (size_t i = 0; i < prefix; i++)
+        if (!isalnum((unsigned char)key.s[i]) && !memchr("-.", key.s[i], 2))
+            return false;
+    return prefix > 0 && prefix <= 253 && label_name_valid((struct str){slash + 1, key.len - prefix - 1});
+}
+
+static void clear_labels(struct daemon_config *config)
+{
+    VEC_EACH(&config->node_labels, it) {
+        free(it->key);
+        free(it->value);
+    }
+    config->node_labels.len = 0;
+}
+
+static int set_labels(struct daemon_config *config, const char *text, struct err *err)
+{
+    struct str rest = str_from(text), value, key;
+
+    clear_labels(config);
+    while (rest.len > 0 && str_split(&rest, ',', &value)) {
+        value = str_trim(value);
+        str_split(&value, '=', &key);
+        if (!label_key_valid(key) || !value.s || (value.len > 0 && !label_name_valid(value)))
+            return err_set(err, ERR_INVALID, "must be KEY=VALUE,... as Kubernetes labels are, not '%s'",
+                           text);
+        if (config->node_labels.len >= CONFIG_LIST_MAX)
+            return err_set(err, ERR_LIMIT, "more than %d labels", CONFIG_LIST_MAX);
+        vec_push(&config->node_labels,
+                 (struct config_label){mem_strndup(key.s, key.len),
+                                       mem_strndup(value.len ? value.s : "", value.len)});
+    }
+    return 0;
+}
+
+static int set_node_name(struct daemon_config *config, const char *text, struct err *err)
+{
+    size_t len = strlen(text);
+
+    if (len == 0 || len > 253 || len != strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.") ||
+        !isalnum((unsigned char)text[0]) || !isalnum((unsigned char)text[len - 1]))
+        return err_set(err, ERR_INVALID, "must be lower-case letters, digits, '-' and '.', not '%s'", text);
+    return set_text(&config->node_name, text, err);
+}
+
+/* The place of text in NULL-terminated names, or -1 with an error that lists them. */
+static int choose(const char *const *names, const char *text, struct err *err)
+{
+    CLEANUP(buf_done) struct buf list = {0};
+
+    for (int i = 0; names[i]; i++) {
+        if (streq(names[i], text))
+            return i;
+        buf_printf(&list, "%s%s", i ? ", " : "", names[i]);
+    }
+    return err_set(err, ERR_INVALID, "must be one of %s, not '%s'", list.data, text);
+}
+
+static int set_log_level(struct daemon_config *config, const char *text, struct err *err)
+{
+    static const char *const names[] = {[LOG_LEVEL_ERROR] = "error",
+                                        [LOG_LEVEL_WARN] = "warn",
+                                        [LOG_LEVEL_INFO] = "info",
+                                        [LOG_LEVEL_DEBUG] = "debug",
+                                        NULL};
+    int level = choose(names, text, err);
+
+    if (level < 0)
+        return -1;
+    config->log_level = (enum log_level)level;
+    return 0;
+}
+
+static int set_anonymous(struct daemon_config *config, const char *text, struct err *err)
+{
+    static const char *const names[] = {[ANONYMOUS_NONE] = "none", [ANONYMOUS_QUEUE] = "queue", NULL};
+    int choice = choose(names, is_off(text) ? "none" : text, err);
+
+    if (choice < 0)
+        return -1;
+    config->anonymous = (enum config_anonymous)choice;
+    return 0;
+}
+
+#define CLEAR_STRINGS(vec)                                                                                   \
+    do {                                                                                                     \
+        VEC_EACH(vec, string_)                                                                               \
+            free(*string_);                                                                                  \
+        (vec)->len = 0;                                                                                      \
+    } while (0)
+
+#define SET_STRINGS(vec, text, err)                                                                          \
+    do {                                                                                                     \
+        struct str rest_ = str_from(text), part_;                                                            \
+                                                                                                             \
+        CLEAR_STRINGS(vec);                                                                                  \
+        while (rest_.len > 0 && str_split(&rest_, ',', &part_)) {                                            \
+            part_ = str_trim(part_);                                                                         \
+            if (part_.len == 0)                                                                              \
+                return err_set(err, ERR_INVALID, "has an empty entry");                                      \
+            if ((vec)->len >= CONFIG_LIST_MAX)                                                               \
+                return err_set(err, ERR_LIMIT, "more than %d entries", CONFIG_LIST_MAX);                     \
+            vec_push(vec, mem_strndup(part_.s, part_.len));                                                  \
+        }                                                                                                    \
+    } while (0)
+
+static int set_extra_names(struct daemon_config *config, const char *text, struct err *err)
+{
+    SET_STRINGS(&config->extra_names, text, err);
+    return 0;
+}
+
+static int set_admins(struct daemon_config *config, const char *text, struct err *err)
+{
+    SET_STRINGS(&config->admins, text, err);
+    return 0;
+}
+
+/* ---- the table ---- */
+
+static const struct row rows[] = {
+    {"data", "data", "DIR", "where everything is kept", set_data, SCALAR},
+    {"http", "http", "ADDR|off", "plain HTTP: page, REST (" CONFIG_HTTP_DEFAULT ")", set_http, SCALAR},
+    {"http-insecure", "httpInsecure", NULL, "let plain HTTP leave this machine", set_http_insecure, SCALAR},
+    {"https", "https", "ADDR|off", "HTTPS: kubectl, page, REST (" CONFIG_HTTPS_DEFAULT ")", set_https,
+     SCALAR},
+    {"socket", "socket", "PATH", "unix socket, identity is the caller's uid", set_socket, SCALAR},
+    {"gpus", "gpus", "N|NxMIB,...", "declare GPUs: 4x24576 is four cards of 24576 MiB", set_gpus, LIST},
+    {"node-labels", "nodeLabels", "K=V,...", "labels of this machine's Node", set_labels, LIST_OR_MAP},
+    {"node-name", "nodeName", "NAME", "name of this machine's Node (the host name)", set_node_name, SCALAR},
+    {"extra-names", "extraNames", "NAME,...", "more names and addresses for the certificate", set_extra_names,
+     LIST},
+    {"admins", "admins", "USER,...", "users who may do everything", set_admins, LIST},
+    {"anonymous", "anonymous", "none|queue", "what callers without a name may read (none)", set_anonymous,
+     SCALAR},
+    {"log-level", "logLevel", "LEVEL", "error, warn, info or debug (info)", set_log_level, SCALAR},
+};
+#define ROW_DATA 0
+
+enum { OPT_CONFIG = ARRAY_LEN(rows), OPT_VERSION, OPT_HELP, OPT_COUNT };
+
+void config_usage(FILE *out)
+{
+    fputs("Usage: berthd [OPTIONS]\n"
+          "\n"
+          "The Berth daemon: serves the Kubernetes API, the REST API and the page from one data folder.\n"
+          "\n"
+          "Options (each can stand in the config file, too; flags win):\n",
+          out);
+    for (const struct row *row = rows; row < rows + ARRAY_LEN(rows); row++)
+        fprintf(out, "  --%-13s %-12s %s\n", row->flag, row->arg ? row->arg : "", row->help);
+    fputs("  --config        FILE         config file, YAML (" CONFIG_SYSTEM_FILE " or DATA/berthd.yaml)\n"
+          "  --version                    print the version\n"
+          "  --help                       print this\n"
+          "\n"
+          "Documentation: man berthd, docs/configuration.md\n",
+          out);
+}
+
+/* Single-letter changes that make b of a (Levenshtein). */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[64], len = strlen(b);
+
+    if (len >= ARRAY_LEN(row))
+        return SIZE_MAX;
+    for (size_t j = 0; j <= len; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i + 1;
+        for (size_t j = 1; j <= len; j++) {
+            size_t best = diagonal + (tolower((unsigned char)a[i]) != tolower((unsigned char)b[j - 1]));
+
+            diagonal = row[j];
+            best = best < row[j] + 1 ? best : row[j] + 1;
+            row[j] = best < row[j - 1] + 1 ? best : row[j - 1] + 1;
+        }
+    }
+    return row[len];
+}
+
+/* The flag (or key) nearest to text, or NULL when none is near. */
+static const char *nearest(const char *text, bool flags)
+{
+    const char *best = NULL;
+    size_t best_distance = strlen(text) / 3 + 2;
+
+    for (const struct row *row = rows; row < rows + ARRAY_LEN(rows); row++) {
+        const char *name = flags ? row->flag : row->key;
+        size_t d = distance(text, name);
+
+        if (d < best_distance) {
+            best = name;
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+/* ---- flags ---- */
+
+/* One value per row (NULL: not given) and of OPT_CONFIG; borrowed from argv. */
+struct flags {
+    const char *value[OPT_COUNT];
+    enum config_action action;
+};
+
+static int bad_flag(const char *arg, int code, struct err *err)
+{
+    const char *name = arg ? arg + strspn(arg, "-") : "", *near;
+    char word[64];
+
+    snprintf(word, sizeof(word), "%.*s", (int)strcspn(name, "="), name);
+    near = nearest(word, true);
+    if (code == ':')
+        return err_set(err, ERR_INVALID, "%s needs a value", arg);
+    if (near && !streq(near, word))
+        return err_set(err, ERR_INVALID, "unknown option '%s': did you mean --%s?", arg, near);
+    return err_set(err, ERR_INVALID, "unknown option '%s': see berthd --help", arg);
+}
+
+static int read_flags(int argc, char **argv, struct flags *ret, struct err *err)
+{
+    struct option options[OPT_COUNT + 1] = {
+        [OPT_CONFIG] = {"config", required_argument, NULL, OPT_CONFIG},
+        [OPT_VERSION] = {"version", no_argument, NULL, OPT_VERSION},
+        [OPT_HELP] = {"help", no_argument, NULL, OPT_HELP},
+    };
+    int opt;
+
+    for (int i = 0; i < (int)ARRAY_LEN(rows); i++)
+        options[i] = (struct option){rows[i].flag, rows[i].arg ? required_argument : no_argument, NULL, i};
+    optind = 0; /* GNU: start afresh, also after an earlier parse */
+    opterr = 0;
+    while ((opt = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
+        if (opt == '?' || opt == ':')
+            return bad_flag(argv[optind - 1], opt, err);
+        if (opt == OPT_VERSION || opt == OPT_HELP || opt == 'h') {
+            ret->action = opt == OPT_VERSION ? CONFIG_VERSION : CONFIG_HELP;
+            return 0;
+        }
+        ret->value[opt] = optarg ? optarg : "on";
+    }
+    if (optind < argc)
+        return err_set(err, ERR_INVALID, "unexpected argument '%s': see berthd --help", argv[optind]);
+    return 0;
+}
+
+static int apply_flags(const struct flags *flags, struct daemon_config *config, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (flags->value[i] && rows[i].set(config, flags->value[i], err) < 0)
+            return err_prefix(err, "--%s", rows[i].flag);
+    return 0;
+}
+
+/* ---- the file ---- */
+
+static int add_scalar(struct buf *text, const struct json *value, bool in_list, struct err *err)
+{
+    struct str s = json_str(value);
+
+    if (json_is(value, JSON_BOOL))
+        buf_puts(text, json_bool(value) ? "on" : "off");
+    else if (json_is(value, JSON_INT))
+        buf_int(text, json_int(value, 0));
+    else if (!s.s)
+        return err_set(err, ERR_INVALID, "must be text, not %s", json_type_name(value));
+    else if (memchr(s.s, '\0', s.len) || (in_list && memchr(s.s, ',', s.len)))
+        return err_set(err, ERR_INVALID, "has an entry with a comma in it");
+    else
+        buf_str(text, s);
+    return 0;
+}
+
+/* The text a flag would have for this value. */
+static int value_text(const struct row *row, const struct json *value, struct buf *text, struct err *err)
+{
+    buf_puts(text, "");
+    if (row->shape == LIST_OR_MAP && json_is(value, JSON_OBJECT)) {
+        JSON_EACH_MEMBER(value, it) {
+            buf_printf(text, "%s%s=", text->len ? "," : "", it->key);
+            if (add_scalar(text, &it->value, true, err) < 0)
+                return -1;
+        }
+        return 0;
+    }
+    if (row->shape == SCALAR || !json_is(value, JSON_ARRAY))
+        return add_scalar(text, value, false, err);
+    JSON_EACH(value, it) {
+        if (text->len)
+            buf_putc(text, ',');
+        if (add_scalar(text, it, true, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int apply_member(const struct json_member *member, struct daemon_config *config, struct err *err)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    const char *near = nearest(member->key, false);
+
+    for (const struct row *row = rows; row < rows + ARRAY_LEN(rows); row++) {
+        if (!streq(row->key, member->key))
+            continue;
+        if (value_text(row, &member->value, &text, err) < 0 || row->set(config, text.data, err) < 0)
+            return err_prefix(err, "%s", row->key);
+        return 0;
+    }
+    if (near)
+        return err_set(err, ERR_INVALID, "unknown key '%s': did you mean '%s'?", member->key, near);
+    return err_set(err, ERR_INVALID, "unknown key '%s'", member->key);
+}
+
+static int apply_file(const char *path, struct daemon_config *config, struct err *err)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct json *docs, *doc;
+
+    if (file_read(path, CONFIG_FILE_MAX, &text, err) < 0)
+        return -1;
+    if (yaml_parse(buf_view(&text), &arena, &docs, NULL, err) < 0)
+        return err_prefix(err, "%s", path);
+    doc = json_item(docs, 0);
+    if (json_len(docs) > 1 || (doc && !json_is(doc, JSON_OBJECT) && !json_is(doc, JSON_NULL)))
+        return err_set(err, ERR_INVALID, "%s: must be one mapping of settings", path);
+    JSON_EACH_MEMBER(doc, it)
+        if (apply_member(it, config, err) < 0)
+            return err_prefix(err, "%s", path);
+    config->file = mem_strdup(path);
+    return 0;
+}
+
+static int apply_default_file(const struct config_env *env, const struct flags *flags,
+                              struct daemon_config *config, struct err *err)
+{
+    CLEANUP(free) char *beside = mem_printf("%s/berthd.yaml", config->data_dir);
+
+    if (env->uid == 0 && !flags->value[ROW_DATA] && access(env->system_file, F_OK) == 0)
+        return apply_file(env->system_file, config, err);
+    if (access(beside, F_OK) == 0)
+        return apply_file(beside, config, err);
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+struct config_env config_env_real(void)
+{
+    static char host[HOST_NAME_MAX + 1];
+
+    if (gethostname(host, sizeof(host) - 1) < 0)
+        host[0] = '\0';
+    return (struct config_env){.uid = geteuid(),
+                               .home = getenv("HOME"),
+                               .xdg_data_home = getenv("XDG_DATA_HOME"),
+                               .host_name = host,
+                               .system_file = CONFIG_SYSTEM_FILE};
+}
+
+/* A host name as a Node may be called: lower case, '-' for what is not allowed. */
+static char *node_name_from(const char *host)
+{
+    char *name = mem_strdup(host && host[0] ? host : "localhost");
+    size_t len = strlen(name);
+
+    for (char *p = name; *p; p++)
+        *p = isalnum((unsigned char)*p) || *p == '.' ? (char)tolower((unsigned char)*p) : '-';
+    while (len > 1 && !isalnum((unsigned char)name[len - 1]))
+        name[--len] = '\0';
+    if (!isalnum((unsigned char)name[0]))
+        name[0] = 'n';
+    return name;
+}
+
+static void set_defaults(const struct config_env *env, struct daemon_config *config)
+{
+    config->http = mem_strdup(CONFIG_HTTP_DEFAULT);
+    config->https = mem_strdup(CONFIG_HTTPS_DEFAULT);
+    config->log_level = LOG_LEVEL_INFO;
+    if (env->uid == 0)
+        config->data_dir = mem_strdup(ROOT_DATA_DIR);
+    else if (env->xdg_data_home && env->xdg_data_home[0] == '/')
+        config->data_dir = mem_printf("%s/berth", env->xdg_data_home);
+    else if (env->home && env->home[0] == '/')
+        config->data_dir = mem_printf("%s/.local/share/berth", env->home);
+}
+
+/* What follows from other settings, and what must fit together. */
+static int finish(const struct config_env *env, struct daemon_config *config, struct err *err)
+{
+    if (!config->socket)
+        config->socket = env->uid == 0 && streq(config->data_dir, ROOT_DATA_DIR)
+                             ? mem_strdup(ROOT_SOCKET)
+                             : mem_printf("%s/berth.sock", config->data_dir);
+    if (strlen(config->socket) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+        return err_set(err, ERR_INVALID, "the socket path '%s' is too long: give a shorter one with --socket",
+                       config->socket);
+    if (!config->node_name)
+        config->node_name = node_name_from(env->host_name);
+    if (config->http && !is_loopback(config->http) && !config->http_insecure)
+        return err_set(
+            err, ERR_INVALID,
+            "--http %s would offer plain HTTP to other machines: use --https, or say --http-insecure",
+            config->http);
+    return 0;
+}
+
+static int load(const struct config_env *env, const struct flags *flags, struct daemon_config *config,
+                struct err *err)
+{
+    const char *data = flags->value[ROW_DATA], *file = flags->value[OPT_CONFIG];
+
+    set_defaults(env, config);
+    if (data && set_data(config, data, err) < 0) /* early: the file may lie there */
+        return err_prefix(err, "--data");
+    if (file ? apply_file(file, config, err) < 0
+             : config->data_dir && apply_default_file(env, flags, config, err) < 0)
+        return -1;
+    if (apply_flags(flags, config, err) < 0)
+        return -1;
+    if (!config->data_dir)
+        return err_set(err, ERR_INVALID, "no data folder: set HOME or give --data");
+    return finish(env, config, err);
+}
+
+int config_load(const struct config_env *env, int argc, char **argv, struct daemon_config *ret,
+                struct err *err)
+{
+    struct daemon_config config = {.action = CONFIG_RUN};
+    struct flags flags = {.action = CONFIG_RUN};
+
+    if (read_flags(argc, argv, &flags, err) < 0)
+        return -1;
+    config.action = flags.action;
+    if (flags.action == CONFIG_RUN && load(env, &flags, &config, err) < 0) {
+        config_done(&config);
+        return -1;
+    }
+    *ret = config;
+    return 0;
+}
+
+void config_done(struct daemon_config *config)
+{
+    clear_labels(config);
+    CLEAR_STRINGS(&config->extra_names);
+    CLEAR_STRINGS(&config->admins);
+    vec_done(&config->gpus);
+    vec_done(&config->node_labels);
+    vec_done(&config->extra_names);
+    vec_done(&config->admins);
+    free(config->file);
+    free(config->data_dir);
+    free(config->http);
+    free(config->https);
+    free(config->socket);
+    free(config->node_name);
+    *config = (struct daemon_config){.action = CONFIG_RUN};
+}

@@ -1,0 +1,73 @@
+/* config - how berthd is to run: built-in defaults, then the config file, then flags; later ones win.
+ *
+ * Every setting is one row of a table in config.c: its flag, its key in the file, its check, its help.
+ * The file is YAML: --config FILE, else the first that is there of /etc/berth/berthd.yaml (root, and no
+ * --data given) and DATA/berthd.yaml. Unknown flags and keys are errors that name the nearest known one. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/vec.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#define CONFIG_HTTP_DEFAULT  "127.0.0.1:5336"
+#define CONFIG_HTTPS_DEFAULT "127.0.0.1:5443"
+#define CONFIG_SYSTEM_FILE   "/etc/berth/berthd.yaml"
+#define CONFIG_GPU_MIB       16384 /* memory of a declared card when none is given */
+#define CONFIG_GPUS_MAX      1024
+#define CONFIG_LIST_MAX      1000      /* labels, names, admins */
+#define CONFIG_FILE_MAX      (1 << 20) /* bytes */
+
+enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION };
+enum config_anonymous {
+    ANONYMOUS_NONE,  /* who is not known gets nothing but health checks */
+    ANONYMOUS_QUEUE, /* may also read the queue */
+};
+
+struct config_label {
+    char *key, *value;
+};
+
+/* Owns everything in it; config_done releases. */
+struct daemon_config {
+    enum config_action action; /* with HELP and VERSION nothing else is filled */
+    char *file;                /* the config file that was read; NULL: none */
+    char *data_dir;            /* absolute, without a trailing slash */
+    char *http, *https;        /* "127.0.0.1:5336"; NULL: off */
+    char *socket;              /* absolute path */
+    bool http_insecure;        /* plain HTTP may be offered to other machines */
+    VEC(int64_t) gpus;         /* declared cards: memory of each in MiB */
+    VEC(struct config_label) node_labels;
+    char *node_name;
+    enum log_level log_level;
+    VEC(char *) extra_names; /* for the server certificate */
+    VEC(char *) admins;      /* user names */
+    enum config_anonymous anonymous;
+};
+
+/* What the surroundings say; tests give their own. All borrowed. */
+struct config_env {
+    uid_t uid;
+    const char *home;          /* NULL: unknown */
+    const char *xdg_data_home; /* NULL: HOME/.local/share */
+    const char *host_name;
+    const char *system_file; /* CONFIG_SYSTEM_FILE */
+};
+struct config_env config_env_real(void);
+
+/* ERR_INVALID: a flag or key is unknown or its value wrong. ERR_NOT_FOUND: no such --config file.
+ * Changes getopt's globals. */
+int config_load(const struct config_env *env, int argc, char **argv, struct daemon_config *ret,
+                struct err *err);
+void config_done(struct daemon_config *config);
+static inline void config_done_cleanup_(struct daemon_config *config)
+{
+    config_done(config);
+}
+
+void config_usage(FILE *out); /* the text of --help */
