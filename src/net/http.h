@@ -73,6 +73,7 @@ struct http_config {
     size_t body_max;        /* 0: HTTP_BODY_MAX */
     unsigned conns_max;     /* 0: HTTP_CONNS_MAX */
     const char *server_name; /* value of the Server header; NULL: none */
+    int head_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms; /* 0: the constants above */
 };
 
 typedef void (*http_handler)(void *arg, struct http_req *req);

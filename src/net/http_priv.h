@@ -1,0 +1,167 @@
+/* http_priv - what the files of the HTTP server share; not for users of net.
+ *
+ * A connection (struct http_conn) has a line of exchanges, one per request, in the order in which they
+ * came. The first one in line writes straight into the connection's output, the others keep theirs
+ * until it is their turn. Output is a list of segments: small things are appended to the last one,
+ * large bodies are taken over as segments of their own.
+ *
+ * Nothing is sent and no connection is released from inside a call of a handler. What such a call
+ * changes puts the connection on the server's dirty list, and http_settle does the rest at the end of
+ * the turn: it writes, tells who must be told, goes on with input that had to wait, closes. Hence
+ * all answers of a turn leave together, and no pointer goes stale under a caller. */
+#pragma once
+
+#include "base/vec.h"
+#include "net/http.h"
+#include "net/http_parse.h"
+
+#include <openssl/ssl.h>
+
+#define HTTP_SEGMENT      (64 << 10) /* bytes from which a segment is not appended to any more */
+#define HTTP_TAKE_ABOVE   (16 << 10) /* a body larger than this is taken over, not copied */
+#define HTTP_OUT_PAUSE    (1 << 20)  /* unsent bytes above which no further request is read */
+#define HTTP_SCRATCH      (64 << 10) /* bytes read at once */
+#define HTTP_SPARE_MAX    64         /* exchanges and segments kept for reuse */
+#define HTTP_LINGER_MS    2000       /* how long a client may take to notice that we have closed */
+#define HTTP_REFUSALS_MAX 64         /* connections past conns_max that still hear a 503 */
+
+struct segment {
+    struct segment *next;
+    struct buf buf;
+    size_t sent;
+    bool sealed; /* never appended to */
+};
+
+struct output {
+    struct segment *first, *last;
+    size_t bytes;
+};
+
+enum exchange_state {
+    EXCHANGE_BODY,     /* its body is being received */
+    EXCHANGE_OPEN,     /* with the handler, no answer yet */
+    EXCHANGE_STREAM,   /* http_stream_begin was called */
+    EXCHANGE_UPGRADED, /* http_upgrade was called */
+    EXCHANGE_DONE,     /* answered; waits for its turn */
+};
+
+struct exchange {
+    struct http_req req; /* first: handlers hold a pointer to it */
+    struct http_conn *conn;
+    struct exchange *next;
+    struct arena arena;
+    struct output out; /* empty while first in line */
+    struct buf body;
+    uint64_t body_left;
+    struct http_chunked chunked;
+    void (*drain)(struct http_req *req);
+    uint8_t state;
+    bool chunked_in, chunked_out;
+    bool old;        /* HTTP/1.0 */
+    bool keep_alive; /* the connection can go on after this one */
+    bool quiet;      /* no body may be sent: HEAD, 204, 304 */
+    bool head_only;
+    bool told; /* `gone` or `closed` was called; writes do nothing */
+};
+
+enum input_state {
+    INPUT_HANDSHAKE, /* of TLS */
+    INPUT_HEAD,
+    INPUT_BODY,    /* of the last exchange in line */
+    INPUT_HOLD,    /* the last exchange asked for an upgrade: what follows is not known yet */
+    INPUT_RAW,     /* upgraded */
+    INPUT_DISCARD, /* no further request is taken */
+};
+
+struct http_conn {
+    struct http_server *server;
+    struct http_conn *prev, *next;
+    struct http_conn *dirty_next;
+    struct loop_io *io;
+    struct loop_timer *timer;
+    SSL *ssl; /* NULL: plain */
+    struct exchange *first, *last;
+    struct buf in; /* bytes that wait; none of it while idle */
+    size_t scanned;
+    struct output out;
+    size_t unsent; /* out and the outputs of all exchanges */
+    struct exchange *upgraded; /* NULL: none */
+    struct http_conn_ops ops;
+    void *ops_arg;
+    int64_t read_at, head_at, write_at, linger_at, timer_at;
+    const char *failed; /* why the connection is of no use any more; NULL: it is */
+    int fd;             /* -1: closed */
+    unsigned line;      /* exchanges in line */
+    uint32_t ssl_wants; /* EPOLLOUT while TLS must write before it can go on */
+    uint8_t input;
+    bool dirty, torn; /* torn: failed, and everybody was told */
+    bool fresh;       /* no request yet */
+    bool refused;     /* over conns_max */
+    bool close_after; /* when all output has left */
+    bool eof, lingering, paused, wrote, stop_told;
+    struct http_peer peer;
+    char *subject; /* the strings of peer.cert_* */
+    char address[56];
+};
+
+struct listener {
+    struct http_server *server;
+    struct loop_io *io;
+    struct loop_timer *retry; /* after the process ran out of descriptors */
+    struct http_tls *tls;
+    char *path; /* of a unix socket */
+    char *addr; /* of a TCP one */
+    int fd;
+};
+
+struct http_server {
+    struct loop *loop;
+    struct http_config config;
+    char *server_name;
+    http_handler handler;
+    void *arg;
+    VEC(struct listener *) listeners;
+    struct http_conn *conns, *dirty_first, *dirty_last;
+    unsigned conn_count;
+    struct exchange *spare_exchanges;
+    struct segment *spare_segments;
+    unsigned spare_exchange_count, spare_segment_count;
+    bool settle_due, freed;
+    bool stopping, stop_late;
+    struct loop_timer *stop_timer;
+    void (*stop_done)(void *arg);
+    void *stop_arg;
+    int64_t date_at; /* second of `date`, monotonic */
+    char date[40];
+    struct http_head head; /* scratch of the parser */
+    char scratch[HTTP_SCRATCH];
+};
+
+/* http_conn.c */
+/* Serves a connected socket, which is the server's then. tls NULL: plain. */
+struct http_conn *http_conn_new(struct http_server *server, int fd, struct http_tls *tls);
+void http_conn_dirty(struct http_conn *conn);
+void http_conn_fail(struct http_conn *conn, const char *why);
+void http_conn_destroy(struct http_conn *conn); /* at once; tells those who must be told */
+void http_settle(struct http_server *server);
+
+/* http_reply.c */
+struct exchange *http_exchange_new(struct http_conn *conn);
+void http_exchange_free(struct exchange *ex); /* takes it out of line as well */
+void http_exchange_done(struct exchange *ex); /* answered or given up */
+void http_exchange_gone(struct exchange *ex); /* tells the handler, once */
+void http_exchange_refuse(struct exchange *ex, int status, const char *why);
+void http_exchange_continue(struct exchange *ex); /* 100 */
+void http_stream_stop(struct exchange *ex);       /* the end of a stream that the server wants */
+void http_output_drop(struct http_conn *conn, struct output *out);
+void http_output_sent(struct http_conn *conn, size_t len);
+void http_spares_free(struct http_server *server);
+
+/* http_tls.c; results as of read and write, -1 with errno EAGAIN: later (conn->ssl_wants is set) */
+void http_tls_attach(struct http_conn *conn, struct http_tls *tls);
+int http_tls_handshake(struct http_conn *conn); /* 1: done, 0: later, -1: failed */
+ssize_t http_tls_read(struct http_conn *conn, void *data, size_t len);
+ssize_t http_tls_write(struct http_conn *conn, const void *data, size_t len);
+bool http_tls_pending(const struct http_conn *conn);
+void http_tls_close(struct http_conn *conn, bool orderly);
+struct http_tls *http_tls_ref(struct http_tls *tls);
