@@ -1,0 +1,403 @@
+/* The thread takes all batches that wait, writes them in one transaction and puts them on the `done`
+ * list; what is submitted meanwhile makes the next transaction. The lists are all that is shared: the
+ * connection belongs to the thread once it runs, and what batches point at does not change.
+ *
+ * When a transaction fails, the batches behind it build on states that never came to be. So the thread
+ * stands still until the store has undone them and says db_resume. */
+#include "store/db.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "objects/kind.h"
+#include "store/dbfile.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define WRITER_STACK_BYTES (256 << 10)
+
+enum { STMT_PUT, STMT_PRUNE, STMT_OLDEST, STMT_VALUE_SET, STMT_VALUE_REMOVE, STMT_BEGIN, STMT_COMMIT, STMTS };
+
+static const char *const statements[STMTS] = {
+    [STMT_PUT] = "INSERT INTO rev (rv, kind, removed, prev, doc) VALUES (?, ?, ?, ?, ?)",
+    [STMT_PRUNE] = "DELETE FROM rev WHERE rv = ?",
+    [STMT_OLDEST] = "UPDATE meta SET val = ? WHERE key = 'oldest'",
+    [STMT_VALUE_SET] = "INSERT INTO value (tab, key, val) VALUES (?, ?, ?) "
+                       "ON CONFLICT (tab, key) DO UPDATE SET val = excluded.val",
+    [STMT_VALUE_REMOVE] = "DELETE FROM value WHERE tab = ? AND key = ?",
+    [STMT_BEGIN] = "BEGIN IMMEDIATE",
+    [STMT_COMMIT] = "COMMIT",
+};
+
+struct list {
+    struct db_batch *head, **tail;
+};
+
+struct db {
+    sqlite3 *sql;
+    sqlite3_stmt *stmts[STMTS];
+    int event_fd;
+    bool started;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    struct list waiting, done;
+    bool writing, broken, stop;
+};
+
+static struct db_batch *list_take(struct list *list)
+{
+    struct db_batch *head = list->head;
+
+    list->head = NULL;
+    list->tail = &list->head;
+    return head;
+}
+
+static void list_append(struct list *list, struct db_batch *batches)
+{
+    *list->tail = batches;
+    while (*list->tail)
+        list->tail = &(*list->tail)->next;
+}
+
+struct db_batch *db_batch_new(void)
+{
+    return NEW(struct db_batch);
+}
+
+void db_batch_free(struct db_batch *batch)
+{
+    VEC_EACH(&batch->ops, it) {
+        free(it->table);
+        free(it->key);
+        free(it->data);
+    }
+    vec_done(&batch->ops);
+    vec_done(&batch->prunes);
+    free(batch);
+}
+
+int db_open(const char *path, struct db **ret, struct err *err)
+{
+    struct db *db = NEW(struct db);
+
+    db->event_fd = -1;
+    list_take(&db->waiting);
+    list_take(&db->done);
+    pthread_mutex_init(&db->lock, NULL);
+    pthread_cond_init(&db->changed, NULL);
+    if (dbfile_open(path, &db->sql, err) < 0) {
+        db_close(db);
+        return -1;
+    }
+    *ret = db;
+    return 0;
+}
+
+static void free_batches(struct db_batch *batch)
+{
+    while (batch) {
+        struct db_batch *next = batch->next;
+
+        db_batch_free(batch);
+        batch = next;
+    }
+}
+
+void db_close(struct db *db)
+{
+    if (!db)
+        return;
+    if (db->started) {
+        pthread_mutex_lock(&db->lock);
+        db->stop = true;
+        pthread_cond_broadcast(&db->changed);
+        pthread_mutex_unlock(&db->lock);
+        pthread_join(db->thread, NULL);
+    }
+    free_batches(list_take(&db->waiting));
+    free_batches(list_take(&db->done));
+    for (size_t i = 0; i < STMTS; i++)
+        sqlite3_finalize(db->stmts[i]);
+    dbfile_close(db->sql);
+    fd_close(db->event_fd);
+    pthread_mutex_destroy(&db->lock);
+    pthread_cond_destroy(&db->changed);
+    free(db);
+}
+
+static int sql_error(struct db *db, struct err *err, const char *what)
+{
+    return dbfile_error(db->sql, err, what);
+}
+
+int db_oldest(struct db *db, int64_t *ret, struct err *err)
+{
+    sqlite3_stmt *stmt;
+    int rc;
+
+    if (sqlite3_prepare_v2(db->sql, "SELECT val FROM meta WHERE key = 'oldest'", -1, &stmt, NULL) !=
+        SQLITE_OK)
+        return sql_error(db, err, "read the window's start");
+    rc = sqlite3_step(stmt);
+    *ret = rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
+    if (rc != SQLITE_ROW)
+        sql_error(db, err, "read the window's start");
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_ROW ? 0 : -1;
+}
+
+static struct str column_str(sqlite3_stmt *stmt, int column)
+{
+    const void *data = sqlite3_column_blob(stmt, column);
+
+    return (struct str){data ? data : "", (size_t)sqlite3_column_bytes(stmt, column)};
+}
+
+static int load_rows(struct db *db, const struct db_loader *loader, struct err *err)
+{
+    sqlite3_stmt *stmt;
+    int rc, result = 0;
+
+    if (sqlite3_prepare_v2(db->sql, "SELECT rv, kind, removed, prev, doc FROM rev ORDER BY rv", -1, &stmt,
+                           NULL) != SQLITE_OK)
+        return sql_error(db, err, "read the objects");
+    while (result == 0 && (rc = sqlite3_step(stmt)) != SQLITE_DONE) {
+        struct db_row row;
+
+        if (rc != SQLITE_ROW) {
+            result = sql_error(db, err, "read the objects");
+            break;
+        }
+        row = (struct db_row){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
+                              sqlite3_column_int(stmt, 2) != 0, sqlite3_column_int64(stmt, 3),
+                              column_str(stmt, 4)};
+        result = loader->row(loader->arg, &row, err);
+    }
+    sqlite3_finalize(stmt);
+    return result;
+}
+
+static int load_values(struct db *db, const struct db_loader *loader, struct err *err)
+{
+    sqlite3_stmt *stmt;
+    int rc;
+
+    if (sqlite3_prepare_v2(db->sql, "SELECT tab, key, val FROM value ORDER BY tab, key", -1, &stmt, NULL) !=
+        SQLITE_OK)
+        return sql_error(db, err, "read the values");
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        loader->value(loader->arg, (const char *)sqlite3_column_text(stmt, 0),
+                      (const char *)sqlite3_column_text(stmt, 1), column_str(stmt, 2));
+    if (rc != SQLITE_DONE)
+        sql_error(db, err, "read the values");
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? 0 : -1;
+}
+
+int db_load(struct db *db, const struct db_loader *loader, struct err *err)
+{
+    if (load_rows(db, loader, err) < 0 || load_values(db, loader, err) < 0)
+        return -1;
+    sqlite3_db_release_memory(db->sql); /* pages read once: not needed again */
+    return 0;
+}
+
+static int run(struct db *db, int stmt)
+{
+    int rc = sqlite3_step(db->stmts[stmt]);
+
+    sqlite3_reset(db->stmts[stmt]);
+    return rc == SQLITE_DONE ? 0 : -1;
+}
+
+static int write_object(struct db *db, const struct db_op *op)
+{
+    sqlite3_stmt *stmt = db->stmts[STMT_PUT];
+
+    sqlite3_bind_int64(stmt, 1, op->object->rv);
+    sqlite3_bind_int(stmt, 2, op->object->kind->id);
+    sqlite3_bind_int(stmt, 3, op->type == DB_REMOVE);
+    sqlite3_bind_int64(stmt, 4, op->prev);
+    sqlite3_bind_text64(stmt, 5, op->object->text, op->object->text_len, SQLITE_STATIC, SQLITE_UTF8);
+    return run(db, STMT_PUT);
+}
+
+static int write_value(struct db *db, const struct db_op *op)
+{
+    int which = op->data ? STMT_VALUE_SET : STMT_VALUE_REMOVE;
+    sqlite3_stmt *stmt = db->stmts[which];
+
+    sqlite3_bind_text(stmt, 1, op->table, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 2, op->key, -1, SQLITE_STATIC);
+    if (op->data)
+        sqlite3_bind_blob64(stmt, 3, op->data, op->len, SQLITE_STATIC);
+    return run(db, which);
+}
+
+static int write_batch(struct db *db, struct db_batch *batch)
+{
+    VEC_EACH(&batch->ops, it)
+        if ((it->type == DB_VALUE ? write_value(db, it) : write_object(db, it)) < 0)
+            return -1;
+    VEC_EACH(&batch->prunes, it) {
+        sqlite3_bind_int64(db->stmts[STMT_PRUNE], 1, *it);
+        if (run(db, STMT_PRUNE) < 0)
+            return -1;
+    }
+    if (batch->oldest == 0)
+        return 0;
+    sqlite3_bind_int64(db->stmts[STMT_OLDEST], 1, batch->oldest);
+    return run(db, STMT_OLDEST);
+}
+
+static int write_all(struct db *db, struct db_batch *batches, struct err *err)
+{
+    int result = run(db, STMT_BEGIN);
+
+    for (struct db_batch *it = batches; it && result == 0; it = it->next)
+        result = write_batch(db, it);
+    if (result == 0)
+        result = run(db, STMT_COMMIT);
+    if (result == 0)
+        return 0;
+    sql_error(db, err, "commit");
+    if (!sqlite3_get_autocommit(db->sql))
+        sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
+    /* A full disk may have room for what the log of changes already takes: let it be used anew. */
+    sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return -1;
+}
+
+static void signal_done(struct db *db)
+{
+    const uint64_t one = 1;
+
+    while (write(db->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        ;
+}
+
+static void *writer(void *arg)
+{
+    struct db *db = arg;
+
+    pthread_mutex_lock(&db->lock);
+    for (;;) {
+        struct db_batch *batches;
+        struct err err = {0};
+        int64_t start;
+        bool failed;
+
+        while (!db->stop && (db->broken || !db->waiting.head))
+            pthread_cond_wait(&db->changed, &db->lock);
+        if (db->broken || !db->waiting.head)
+            break; /* stop */
+        batches = list_take(&db->waiting);
+        db->writing = true;
+        pthread_mutex_unlock(&db->lock);
+
+        start = clock_monotonic();
+        failed = write_all(db, batches, &err) < 0;
+        for (struct db_batch *it = batches; it; it = it->next) {
+            it->leads = it == batches;
+            it->failed = failed;
+            if (failed)
+                it->err = err;
+            it->took_ns = clock_monotonic() - start;
+        }
+
+        pthread_mutex_lock(&db->lock);
+        list_append(&db->done, batches);
+        db->writing = false;
+        db->broken = failed;
+        pthread_cond_broadcast(&db->changed);
+        signal_done(db);
+    }
+    pthread_mutex_unlock(&db->lock);
+    return NULL;
+}
+
+static int prepare(struct db *db, struct err *err)
+{
+    for (int i = 0; i < STMTS; i++)
+        if (sqlite3_prepare_v3(db->sql, statements[i], -1, SQLITE_PREPARE_PERSISTENT, &db->stmts[i], NULL) !=
+            SQLITE_OK)
+            return sql_error(db, err, statements[i]);
+    return 0;
+}
+
+int db_start(struct db *db, struct err *err)
+{
+    pthread_attr_t attr;
+    sigset_t all, old;
+    int rc;
+
+    if (prepare(db, err) < 0)
+        return -1;
+    if ((db->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+        return err_errno(err, errno, "eventfd");
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, WRITER_STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&db->thread, &attr, writer, db);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    if (rc != 0)
+        return err_errno(err, rc, "start the store's writer");
+    db->started = true;
+    return 0;
+}
+
+int db_event_fd(const struct db *db)
+{
+    return db->event_fd;
+}
+
+void db_submit(struct db *db, struct db_batch *batch)
+{
+    pthread_mutex_lock(&db->lock);
+    list_append(&db->waiting, batch);
+    pthread_cond_broadcast(&db->changed);
+    pthread_mutex_unlock(&db->lock);
+}
+
+struct db_batch *db_done(struct db *db)
+{
+    struct db_batch *batches;
+    uint64_t count;
+
+    while (read(db->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        ;
+    pthread_mutex_lock(&db->lock);
+    batches = list_take(&db->done);
+    pthread_mutex_unlock(&db->lock);
+    return batches;
+}
+
+struct db_batch *db_resume(struct db *db)
+{
+    struct db_batch *batches;
+
+    pthread_mutex_lock(&db->lock);
+    batches = list_take(&db->waiting);
+    db->broken = false;
+    pthread_cond_broadcast(&db->changed);
+    pthread_mutex_unlock(&db->lock);
+    return batches;
+}
+
+void db_wait(struct db *db)
+{
+    pthread_mutex_lock(&db->lock);
+    while (db->writing || (db->waiting.head && !db->broken))
+        pthread_cond_wait(&db->changed, &db->lock);
+    pthread_mutex_unlock(&db->lock);
+}

@@ -1,0 +1,100 @@
+/* store - all objects, their revisions, and what must outlive the daemon. SQLite behind it (WAL,
+ * synchronous=FULL); `:memory:` for tests.
+ *
+ * All live objects and a window of past changes are in memory; reads never touch the disk. A write
+ * changes memory at once and goes to the writer thread, which commits whatever has gathered while the
+ * last commit was on its way to the disk (group commit). Nothing may be told to anybody before it is
+ * durable, so every answer is given through store_defer, and watchers hear of a change only after its
+ * commit.
+ *
+ * Where a commit fails (disk full), all that is not yet durable is undone in memory, deferred answers
+ * get that error, and the store goes on.
+ *
+ * One thread calls all of this (the loop's); the writer thread is the store's own. */
+#pragma once
+
+#include "base/err.h"
+#include "loop/loop.h"
+#include "objects/object.h"
+
+#define STORE_WINDOW_CHANGES 20000      /* changes kept for watches that resume */
+#define STORE_WINDOW_BYTES   (24 << 20) /* and at most this much text of superseded states */
+#define STORE_SCHEMA_VERSION 1
+
+struct store;
+
+/* Creates the file (mode 0600) when absent. ERR_UNSUPPORTED: made by a newer Berth. ERR_CONFLICT: another
+ * process has it open. */
+int store_open(const char *path, struct loop *loop, struct store **ret, struct err *err);
+void store_close(struct store *store); /* waits until everything is durable; NULL is fine */
+
+/* The revision of the newest write, and the oldest from which a watch can resume. */
+int64_t store_revision(const struct store *store);
+int64_t store_oldest(const struct store *store);
+/* The revision for the next write: goes into metadata.resourceVersion of what is then put. Never goes
+ * back, also over crashes. */
+int64_t store_next_revision(struct store *store);
+
+/* Borrowed: valid until control returns to the loop; object_ref to keep. NULL when absent. */
+const struct object *store_get(const struct store *store, int kind, const char *ns, const char *name);
+const struct object *store_by_uid(const struct store *store, const char *uid);
+/* Objects of a kind sorted by namespace, then name; a slice of the store's own array: no writes while it is
+ * used. ns NULL: all namespaces. */
+struct store_slice {
+    struct object *const *v;
+    size_t len;
+};
+struct store_slice store_list(const struct store *store, int kind, const char *ns);
+/* First place in the slice past (ns, name), for `continue`. */
+size_t store_slice_after(struct store_slice slice, const char *ns, const char *name);
+#define OBJECTS_EACH(slice, it) for (struct object *const *it = (slice).v; it < (slice).v + (slice).len; it++)
+size_t store_count(const struct store *store, int kind, const char *ns);
+/* Objects that name uid in ownerReferences: calls fn for each (no writes inside). */
+void store_dependents(const struct store *store, const char *uid,
+                      void (*fn)(void *arg, const struct object *object), void *arg);
+
+/* Stores a new state; takes over the caller's reference. It replaces what has that kind, namespace and
+ * name. object->rv must come from store_next_revision and be the newest. */
+void store_put(struct store *store, struct object *object);
+/* Removes; `last` is the final state with its own new revision (what DELETED events carry), taken over. */
+void store_remove(struct store *store, struct object *last);
+
+/* Runs fn once everything written so far is durable: at once (from this call) when it is already, else
+ * from the loop. err is NULL on success. Calls come in order. */
+void store_defer(struct store *store, void (*fn)(void *arg, const struct err *err), void *arg);
+bool store_durable(const struct store *store); /* nothing is on its way to the disk */
+
+enum store_op { STORE_ADDED, STORE_MODIFIED, STORE_DELETED };
+struct store_event {
+    enum store_op op;
+    int64_t rv;
+    const struct object *object; /* borrowed for the callback; ref to keep */
+    const struct object *before; /* state before MODIFIED or DELETED; NULL for ADDED */
+};
+struct store_watch;
+typedef void (*store_watch_fn)(void *arg, const struct store_event *event);
+/* Events of one kind (0: all kinds) after revision `from`, oldest first, from the loop (never from this
+ * call), each after its commit. ns NULL: all. ERR_GONE: `from` is older than the window. A `from` in the
+ * future is fine: nothing before it is told. `idle`, where not NULL, is called after each batch with the
+ * revision up to which everything has been told (for bookmarks). */
+int store_watch(struct store *store, int kind, const char *ns, int64_t from, store_watch_fn fn,
+                void (*idle)(void *arg, int64_t revision), void *arg, struct store_watch **ret,
+                struct err *err);
+void store_unwatch(struct store_watch *watch); /* NULL is fine; also from its own callback */
+
+/* Small named values beside the objects: token hashes, counters, cursors. Durable as the rest (use
+ * store_defer). get: {NULL, 0} when absent; borrowed until the next change. */
+struct str store_value(const struct store *store, const char *table, const char *key);
+void store_value_set(struct store *store, const char *table, const char *key,
+                     struct str value); /* value.s NULL removes */
+/* Calls fn for all of a table, sorted by key. */
+void store_values(const struct store *store, const char *table,
+                  void (*fn)(void *arg, const char *key, struct str value), void *arg);
+
+struct store_stats {
+    uint64_t commits, rows; /* since start */
+    int64_t last_commit_ns; /* how long the last one took */
+    size_t memory_bytes;    /* text of live and past states */
+    size_t window_changes;
+};
+void store_stats(const struct store *store, struct store_stats *ret);
