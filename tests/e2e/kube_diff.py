@@ -20,7 +20,7 @@ and a step is
      "known": TEXT,                  a difference here is deliberate, and why
      "expect": {"code": N, "type": T, "warnings": [...], "body": JSON | "text": T | "watch": [...]}}
 
-${ns} is the namespace. Answers are compared whole, after what differs between any two runs has been
+${ns} is the namespace, ${pad:N} N letters. Answers are compared whole, after what differs between any two runs has been
 replaced: times <time>, uids <uid>, resource versions <rv>, ages <age>, generated names NAME-<rand>.
 In an expected text <any> stands for anything (Go's dumps of whole structures, for instance).
 
@@ -153,10 +153,12 @@ TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 AGE = re.compile(r"^(\d+(y|d|h|m|s|ms))+$")
 AGE_COLUMNS = {"Age", "Last Seen", "First Seen", "Duration"}
-RV_IN_TEXT = re.compile(r"((?:ResourceVersion in object meta|ResourceVersion in precondition): )\d+")
+RV_IN_TEXT = re.compile(r"(ResourceVersion in (?:object meta|precondition|the precondition|record)(?:: | \())\d+")
+AGO = re.compile(r"\(\w+ ago\)$")
 RAND = re.compile(r"^[bcdfghjklmnpqrstvwxz2456789]{5}$")
-GO_VALUE = re.compile(r"(Invalid value: )(?:&?[a-z0-9]*\.?[A-Za-z]+\{.*\}|\(\*[a-z0-9]+\..*?\)\(0x[0-9a-f]+\))(: )")
-EMPTY_STATUS = {"kind": "Status", "apiVersion": "v1"}
+GO_DIFF = re.compile(r"\n\s+[a-z]+\.\w+\{")
+DOCUMENT = re.compile(r'Invalid value: "(?:\{\\"|map\[)(?:[^"\\]|\\.)*"')
+GO_VALUE = re.compile(r"Invalid value: (?=&?(?:\[\])?(?:[a-z0-9]+\.[A-Za-z]+|map\[\w+\]\w+)\{)")
 
 
 def scrub_text(text, saved):
@@ -166,10 +168,28 @@ def scrub_text(text, saved):
     return RV_IN_TEXT.sub(r"\1<rv>", text)
 
 
+def skip_braces(text, start):
+    """Where the first {...} after start ends."""
+    depth = 0
+    for i in range(text.index("{", start), len(text)):
+        depth += {"{": 1, "}": -1}.get(text[i], 0)
+        if depth == 0:
+            return i + 1
+    return len(text)
+
+
 def scrub_message(text):
-    """Validation messages may hold a whole Go structure, or a diff of two after the first line."""
-    first, newline, _ = text.partition("\n")
-    return GO_VALUE.sub(r"\1<any>\2", first) + ("<any>" if newline else "")
+    """Validation messages may hold a whole Go structure or document, or end in a diff of two."""
+    diff = GO_DIFF.search(text)
+    if diff:
+        text = text[:diff.start()]
+    text = DOCUMENT.sub("Invalid value: <any>", text)
+    out, at = "", 0
+    for match in GO_VALUE.finditer(text):
+        if match.end() > at:
+            out += text[at:match.end()] + "<any>"
+            at = skip_braces(text, match.end())
+    return out + text[at:] + ("<any>" if diff else "")
 
 
 def scrub_meta(meta, managers):
@@ -214,9 +234,10 @@ def scrub_table(table):
             cell = row["cells"][i] if i < len(row.get("cells", [])) else None
             if isinstance(cell, str) and AGE.match(cell):
                 row["cells"][i] = "<age>"
-        meta = (row.get("object") or {}).get("metadata")
-        if meta is not None:
-            row["object"]["metadata"] = {k: meta[k] for k in ("name", "namespace") if k in meta}
+        row["cells"] = [AGO.sub("(<age> ago)", c) if isinstance(c, str) else c for c in row.get("cells", [])]
+        thing = row.get("object") or {}
+        if thing.get("kind") == "PartialObjectMetadata":
+            thing["metadata"] = {k: v for k, v in thing["metadata"].items() if k in ("name", "namespace")}
 
 
 def scrub(value, saved=(), managers=False):
@@ -278,8 +299,9 @@ def is_watch(step):
 
 
 def fill(value, variables):
-    """The value with ${name} replaced; a text that is nothing but ${name} stays text."""
+    """The value with each ${name} replaced, and ${pad:N} by N letters x."""
     if isinstance(value, str):
+        value = re.sub(r"\$\{pad:(\d+)\}", lambda m: "x" * int(m[1]), value)
         return re.sub(r"\$\{(\w+)\}", lambda m: str(variables.get(m[1], m[0])), value)
     if isinstance(value, list):
         return [fill(item, variables) for item in value]
