@@ -5,11 +5,11 @@
 #include "objects/kind.h"
 #include "store/store.h"
 
-/* clang-format off: cmocka.h needs the others before it */
-#include <cmocka.h>
+/* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <cmocka.h> /* needs the others before it */
 /* clang-format on */
 
 struct fixture {
