@@ -56,7 +56,8 @@ enum {
 struct subresource {
     const char *name; /* "status", "log" */
     unsigned verbs;
-    const char *group, *version, *kind; /* of what is sent there, where it differs ("policy", "v1", "Eviction"); NULL: the parent's */
+    /* Of what is sent there, where it differs ("policy", "v1", "Eviction"); NULL: the parent's. */
+    const char *group, *version, *kind;
 };
 
 /* How a column's cell is made. Times are written as ages at the moment of the answer. */
@@ -70,8 +71,11 @@ struct column {
     const char *format; /* "name" for the first, else "" */
     int priority;       /* 1: only with -o wide */
     const char *doc;
-    /* Appends the cell as JSON (quoted text or number). An age: AGE_MARK + RFC 3339 time + '"' (see table.h). */
+    /* Appends the cell as JSON (quoted text, number, boolean); times by cell_age of table.h. NULL: the string
+     * at `path`, or `none` where that is absent or empty (NULL: the empty string). */
     void (*cell)(const struct json *doc, struct column_ctx *ctx, struct buf *out);
+    const char *path;
+    const char *none;
 };
 
 /* Rules see documents that passed schema_check. old is NULL on create. */
@@ -83,50 +87,71 @@ struct rule_ctx {
 
 struct kind {
     int id;
-    const char *group;   /* "" for core */
+    const char *group; /* "" for core */
     const char *version;
-    const char *name;    /* "Pod" */
-    const char *plural;  /* "pods" */
+    const char *api_version; /* "v1", "batch/v1" */
+    const char *resource;    /* "pods", "jobs.batch" */
+    const char *name;        /* "Pod" */
+    const char *plural;      /* "pods" */
     const char *singular;
     const char *const *short_names; /* NULL-terminated, or NULL */
     const char *const *categories;  /* NULL-terminated, or NULL */
     bool namespaced;
     bool stored;
-    bool has_status;     /* status is written only through /status */
-    bool has_generation; /* metadata.generation counts changes of spec */
-    bool graceful;       /* deletion waits for deletionGracePeriodSeconds and whoever runs it (pods) */
+    bool has_status;       /* status is written only through /status */
+    bool status_on_create; /* … but a create may bring it (nodes) */
+    bool has_generation;   /* metadata.generation counts changes of spec */
+    bool graceful;         /* deletion waits for deletionGracePeriodSeconds and whoever runs it (pods) */
     unsigned verbs;
     const char *type_name; /* in the schema; NULL: same as name */
     const struct subresource *subresources;
     size_t subresource_count;
-    const char *const *fields; /* field selectors beside metadata.name and metadata.namespace: "status.phase"; NULL-terminated */
+    /* Field selectors beside metadata.name and metadata.namespace: "status.phase"; NULL-terminated, or NULL.
+     */
+    const char *const *fields;
     const struct column *columns;
     size_t column_count;
-    /* Fills defaults that Kubernetes' API server fills. */
+    /* The conditions of a Table row as JSON text ("[…]"), or NULL. */
+    const char *(*row_conditions)(const struct json *doc);
+    /* Fills defaults that Kubernetes' API server fills: after every decode (create, update, patch), before
+     * prepare. metadata.name and metadata.uid are set by then. */
     void (*defaults)(const struct rule_ctx *ctx, struct json *doc);
+    /* What the server decides itself, after kind_prepare has dealt with status. Create (old NULL): the first
+     * status, a Job's selector, what admission adds to pods. Update: other fields that a write to the main
+     * resource does not touch (a namespace's finalizers). */
+    void (*prepare)(const struct rule_ctx *ctx, struct json *doc, const struct json *old);
     /* Field errors on create (old NULL) and update. Metadata itself is checked by object_check_metadata. */
-    void (*validate)(const struct rule_ctx *ctx, const struct json *doc, const struct json *old, struct field_errors *errors);
+    void (*validate)(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
+                     struct field_errors *errors);
     /* Of what is written to /status. NULL: anything goes. */
-    void (*validate_status)(const struct rule_ctx *ctx, const struct json *doc, const struct json *old, struct field_errors *errors);
+    void (*validate_status)(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
+                            struct field_errors *errors);
     /* Selector field value (index in `fields`) where it is not simply the string at that path; NULL: that. */
     const char *(*field_value)(const struct json *doc, const char *field, struct arena *arena);
-    /* Name rule: "dns-label", "dns-subdomain", "path-segment"; NULL: dns-subdomain. */
+    /* Name rule: "dns-label", "dns1035-label", "dns-subdomain", "path-segment"; NULL: dns-subdomain. */
     const char *name_rule;
 };
 
 extern const struct kind kinds[];
 extern const size_t kind_count;
 
-const struct kind *kind_by_id(int id);                                             /* NULL when unknown */
-const struct kind *kind_by_plural(struct str group, struct str version, struct str plural); /* NULL when unknown */
-const struct kind *kind_by_name(const char *group, const char *version, const char *name);  /* "Pod"; NULL when unknown */
+/* All NULL when unknown. The name is "Pod", the plural "pods". */
+const struct kind *kind_by_id(int id);
+const struct kind *kind_by_plural(struct str group, struct str version, struct str plural);
+const struct kind *kind_by_name(const char *group, const char *version, const char *name);
 const struct schema_type *kind_schema(const struct kind *kind);
 const struct subresource *kind_subresource(const struct kind *kind, struct str name); /* NULL when unknown */
-const char *kind_api_version(const struct kind *kind);                            /* "v1", "batch/v1" */
-const char *kind_resource(const struct kind *kind);                               /* "pods", "jobs.batch": as in messages */
+const char *kind_api_version(const struct kind *kind);                                /* "v1", "batch/v1" */
+const char *kind_resource(const struct kind *kind); /* "pods", "jobs.batch": as in messages */
+
+/* Between defaults and validation of a write to the main resource (not of /status): where the kind has a
+ * status it is emptied on create and taken from old on update; then the kind's prepare runs. */
+void kind_prepare(const struct kind *kind, const struct rule_ctx *ctx, struct json *doc,
+                  const struct json *old);
 
 /* Rules common to all kinds: name, generateName, namespace, labels, annotations, finalizers,
  * ownerReferences; immutability of name, namespace, uid, creationTimestamp on update. */
-void object_check_metadata(const struct kind *kind, const struct rule_ctx *ctx, const struct json *doc, const struct json *old, struct field_errors *errors);
+void object_check_metadata(const struct kind *kind, const struct rule_ctx *ctx, const struct json *doc,
+                           const struct json *old, struct field_errors *errors);
 /* Appends five characters of bcdfghjklmnpqrstvwxz2456789, cutting the base at 58 characters. */
 char *object_generate_name(struct arena *arena, const char *base);

@@ -1,0 +1,126 @@
+/* rules - what the files of the kinds table share: columns, defaults and checks of each kind, and the
+ * checks several kinds use. Private to objects. */
+#pragma once
+
+#include "objects/kind.h"
+#include "objects/quantity.h"
+
+/* ---- columns (columns_*.c) ---- */
+extern const struct column columns_namespace[3];
+extern const struct column columns_node[10];
+extern const struct column columns_pod[9];
+extern const struct column columns_job[8];
+extern const struct column columns_config_map[3];
+extern const struct column columns_secret[4];
+extern const struct column columns_pvc[9];
+extern const struct column columns_pv[11];
+extern const struct column columns_resource_quota[4];
+extern const struct column columns_limit_range[2];
+extern const struct column columns_event[10];
+extern const struct column columns_service[7];
+extern const struct column columns_service_account[3];
+extern const struct column columns_priority_class[5];
+extern const struct column columns_lease[3];
+extern const struct column columns_storage_class[6];
+extern const struct column columns_training_job[9];
+extern const struct column columns_task_template[3];
+extern const struct column columns_task_definition[5];
+
+/* The two columns most kinds start and end with. */
+#define NAME_COLUMN                                                                                          \
+    {                                                                                                        \
+        .name = "Name", .type = "string", .format = "name", .path = "metadata.name",                         \
+        .doc = "Name of the object, unique within its namespace."                                            \
+    }
+#define AGE_COLUMN                                                                                           \
+    {                                                                                                        \
+        .name = "Age", .type = "string", .format = "", .cell = cell_created,                                 \
+        .doc = "Time since the object was created."                                                          \
+    }
+void cell_created(const struct json *doc, struct column_ctx *ctx, struct buf *out);
+void cell_containers(const struct json *containers, const char *key, struct buf *out); /* "a,b" */
+const char *pod_row_conditions(const struct json *doc);
+
+/* ---- defaults (defaults*.c) ---- */
+void defaults_namespace(const struct rule_ctx *ctx, struct json *doc);
+void defaults_node(const struct rule_ctx *ctx, struct json *doc);
+void defaults_pod(const struct rule_ctx *ctx, struct json *doc);
+void defaults_job(const struct rule_ctx *ctx, struct json *doc);
+void defaults_secret(const struct rule_ctx *ctx, struct json *doc);
+void defaults_pvc(const struct rule_ctx *ctx, struct json *doc);
+void defaults_pv(const struct rule_ctx *ctx, struct json *doc);
+void defaults_limit_range(const struct rule_ctx *ctx, struct json *doc);
+void defaults_resource_quota(const struct rule_ctx *ctx, struct json *doc);
+void defaults_event(const struct rule_ctx *ctx, struct json *doc);
+void defaults_service(const struct rule_ctx *ctx, struct json *doc);
+void defaults_priority_class(const struct rule_ctx *ctx, struct json *doc);
+void defaults_storage_class(const struct rule_ctx *ctx, struct json *doc);
+void defaults_training_job(const struct rule_ctx *ctx, struct json *doc);
+
+void prepare_namespace(const struct rule_ctx *ctx, struct json *doc, const struct json *old);
+void prepare_pod(const struct rule_ctx *ctx, struct json *doc, const struct json *old);
+void prepare_job(const struct rule_ctx *ctx, struct json *doc, const struct json *old);
+void prepare_pvc(const struct rule_ctx *ctx, struct json *doc, const struct json *old);
+void prepare_pv(const struct rule_ctx *ctx, struct json *doc, const struct json *old);
+void prepare_service(const struct rule_ctx *ctx, struct json *doc, const struct json *old);
+void prepare_training_job(const struct rule_ctx *ctx, struct json *doc, const struct json *old);
+
+/* The pod spec of a Pod or a template: what both get. */
+void defaults_pod_spec(struct arena *arena, struct json *spec);
+/* Sets key when it is absent, null or "". */
+void default_string(struct arena *arena, struct json *object, const char *key, const char *value);
+void default_int(struct arena *arena, struct json *object, const char *key,
+                 int64_t value); /* absent or null */
+void default_count(struct arena *arena, struct json *object, const char *key, int64_t value); /* … or 0 */
+void default_bool(struct arena *arena, struct json *object, const char *key, bool value);
+void default_quantities(struct arena *arena, struct json *list); /* numbers become text */
+void default_quantities_missing(struct arena *arena, struct json *list, const struct json *from);
+/* "Guaranteed", "Burstable", "BestEffort". */
+const char *pod_qos_class(const struct json *spec);
+
+/* ---- rules for text, and checks that several kinds use (metadata.c, validate_common.c) ---- */
+#define RULE_MSGS_MAX 8
+/* Puts what is wrong with s into msgs (constants) and returns how many there are. */
+typedef size_t text_rule(struct str s, const char **msgs);
+text_rule rule_dns_label, rule_dns1035_label, rule_dns_subdomain, rule_path_segment, rule_qualified_name,
+    rule_label_value, rule_config_key, rule_env_name, rule_port_name;
+
+/* One "Invalid value" for each thing wrong; true when there is none. */
+bool check_str(struct field_errors *errors, const char *path, struct str s, text_rule *rule);
+bool check_text(struct field_errors *errors, const char *path, const struct json *value, text_rule *rule);
+void check_labels(struct field_errors *errors, const char *path, const struct json *labels);
+void check_annotations(struct field_errors *errors, const char *path, const struct json *annotations);
+bool check_immutable(struct field_errors *errors, const char *path, const struct json *value,
+                     const struct json *old);
+
+/* A path made where it is needed: AT(errors, "%s.name", path). */
+#define AT(errors, ...) arena_printf((errors)->arena, __VA_ARGS__)
+
+static inline bool json_present(const struct json *value)
+{
+    return value && value->type != JSON_NULL;
+}
+
+/* ---- checks (validate_*.c) ---- */
+#define VALIDATE_FN(name)                                                                                    \
+    void name(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,                    \
+              struct field_errors *errors)
+VALIDATE_FN(validate_namespace);
+VALIDATE_FN(validate_node);
+VALIDATE_FN(validate_pod);
+VALIDATE_FN(validate_job);
+VALIDATE_FN(validate_config_map);
+VALIDATE_FN(validate_secret);
+VALIDATE_FN(validate_pvc);
+VALIDATE_FN(validate_pv);
+VALIDATE_FN(validate_resource_quota);
+VALIDATE_FN(validate_limit_range);
+VALIDATE_FN(validate_event);
+VALIDATE_FN(validate_service);
+VALIDATE_FN(validate_service_account);
+VALIDATE_FN(validate_priority_class);
+VALIDATE_FN(validate_lease);
+VALIDATE_FN(validate_storage_class);
+VALIDATE_FN(validate_training_job);
+VALIDATE_FN(validate_task_template);
+VALIDATE_FN(validate_task_definition);
