@@ -63,7 +63,8 @@ static void handle(void *arg, struct http_req *req)
 int main(int argc, char **argv)
 {
     CLEANUP(loop_free) struct loop *loop = loop_new();
-    struct http_server *server = http_server_new(loop, &(struct http_config){.conns_max = 50000}, handle, NULL);
+    struct http_server *server =
+        http_server_new(loop, &(struct http_config){.conns_max = 50000}, handle, NULL);
     struct http_tls *tls = NULL;
     struct err err = {0};
 

@@ -97,7 +97,7 @@ static void run_posted(void *arg, uint32_t events)
     taken = loop->posted;
     loop->posted = (calls){0};
     pthread_mutex_unlock(&loop->post_lock);
-    VEC_EACH (&taken, it)
+    VEC_EACH(&taken, it)
         it->fn(it->arg);
     vec_done(&taken);
 }
@@ -137,7 +137,7 @@ static void run_later(struct loop *loop)
     calls round = loop->later;
 
     loop->later = (calls){0};
-    VEC_EACH (&round, it)
+    VEC_EACH(&round, it)
         it->fn(it->arg);
     if (!loop->later.v) { /* keep the memory for the next round */
         round.len = 0;

@@ -13,8 +13,8 @@ struct client_config {
     const char *ca_path;   /* PEM; NULL: the system's */
     const char *cert_path; /* client certificate and key; NULL: none */
     const char *key_path;
-    const char *token;     /* bearer token; NULL: none */
-    int timeout_sec;       /* per request without a byte; 0: 30 */
+    const char *token; /* bearer token; NULL: none */
+    int timeout_sec;   /* per request without a byte; 0: 30 */
 };
 
 struct client *client_new(const struct client_config *config);
@@ -30,15 +30,18 @@ struct client_answer {
     size_t header_count;
 };
 void client_answer_done(struct client_answer *answer);
-int client_do(struct client *client, const char *method, const char *target, const struct http_header *headers,
-              size_t header_count, struct str body, struct client_answer *ret, struct err *err);
-/* The same, with the body given to `piece` as it comes (watch, logs); piece returns -1 to stop. */
-int client_stream(struct client *client, const char *method, const char *target, const struct http_header *headers,
-                  size_t header_count, struct str body, int *ret_status, int (*piece)(void *arg, struct str data), void *arg,
-                  struct err *err);
+int client_do(struct client *client, const char *method, const char *target,
+              const struct http_header *headers, size_t header_count, struct str body,
+              struct client_answer *ret, struct err *err);
+/* The same, with the body given to `piece` as it comes (watch, logs); piece returns -1 to stop, which is
+ * no error. *ret_status is set before the first piece. Between pieces there is no timeout. */
+int client_stream(struct client *client, const char *method, const char *target,
+                  const struct http_header *headers, size_t header_count, struct str body, int *ret_status,
+                  int (*piece)(void *arg, struct str data), void *arg, struct err *err);
 /* Asks for an upgrade. After a 101 the bytes go through client_read and client_write. */
-int client_upgrade(struct client *client, const char *method, const char *target, const struct http_header *headers,
-                   size_t header_count, struct client_answer *ret, struct err *err);
+int client_upgrade(struct client *client, const char *method, const char *target,
+                   const struct http_header *headers, size_t header_count, struct client_answer *ret,
+                   struct err *err);
 /* client_fd is for poll(); client_pending tells of bytes that were read off it already. */
 int client_fd(const struct client *client);
 bool client_pending(const struct client *client);

@@ -42,9 +42,9 @@ struct http_peer {
     gid_t gid;
     pid_t pid;
     bool tls;
-    bool loopback;        /* TCP from this machine */
-    const char *address;  /* "127.0.0.1:40312", "unix" */
-    const char *cert_cn;  /* NULL without a verified client certificate */
+    bool loopback;                /* TCP from this machine */
+    const char *address;          /* "127.0.0.1:40312", "unix" */
+    const char *cert_cn;          /* NULL without a verified client certificate */
     const char *const *cert_orgs; /* NULL-terminated; the O fields */
 };
 
@@ -56,29 +56,31 @@ struct http_header {
 /* Handlers may read these; they live until the exchange ends. */
 struct http_req {
     const char *method;
-    const char *path;       /* raw path of the target, before '?', still %-encoded */
-    const char *query;      /* raw, without '?'; "" when absent */
+    const char *path;  /* raw path of the target, before '?', still %-encoded */
+    const char *query; /* raw, without '?'; "" when absent */
     const struct http_header *headers;
     size_t header_count;
-    struct str body;        /* whole; writable NUL byte behind it (json_parse_in_place may be used) */
+    struct str body; /* whole; writable NUL byte behind it (json_parse_in_place may be used) */
     const struct http_peer *peer;
-    struct arena *arena;    /* for the handler; released with the exchange */
-    void *user;             /* for the handler */
+    struct arena *arena;                /* for the handler; released with the exchange */
+    void *user;                         /* for the handler */
     void (*gone)(struct http_req *req); /* set by the handler; called once when the client has left */
 };
 
-const char *http_req_header(const struct http_req *req, const char *name); /* first of that name, NULL when absent */
+const char *http_req_header(const struct http_req *req,
+                            const char *name); /* first of that name, NULL when absent */
 
 struct http_config {
-    size_t body_max;        /* 0: HTTP_BODY_MAX */
-    unsigned conns_max;     /* 0: HTTP_CONNS_MAX */
+    size_t body_max;         /* 0: HTTP_BODY_MAX */
+    unsigned conns_max;      /* 0: HTTP_CONNS_MAX */
     const char *server_name; /* value of the Server header; NULL: none */
     int head_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms; /* 0: the constants above */
 };
 
 typedef void (*http_handler)(void *arg, struct http_req *req);
 
-struct http_server *http_server_new(struct loop *loop, const struct http_config *config, http_handler handler, void *arg);
+struct http_server *http_server_new(struct loop *loop, const struct http_config *config, http_handler handler,
+                                    void *arg);
 void http_server_free(struct http_server *server); /* closes everything at once */
 
 /* "127.0.0.1:5336", "[::1]:5336", ":5443", port 0 picks one. tls NULL: plain. */
@@ -91,7 +93,8 @@ const char *http_server_addr(const struct http_server *server, size_t n);
 
 /* Server certificate and key, and the CA whose client certificates are believed (optional at the
  * client). Files are PEM. */
-int http_tls_new(const char *cert_path, const char *key_path, const char *ca_path, struct http_tls **ret, struct err *err);
+int http_tls_new(const char *cert_path, const char *key_path, const char *ca_path, struct http_tls **ret,
+                 struct err *err);
 void http_tls_free(struct http_tls *tls);
 
 /* Stops accepting, lets answers under way finish, closes idle connections, ends streams; calls done
@@ -99,29 +102,33 @@ void http_tls_free(struct http_tls *tls);
 void http_server_stop(struct http_server *server, int timeout_ms, void (*done)(void *arg), void *arg);
 
 /* A whole answer. headers may be NULL; Content-Length, Date and Connection are added. body is copied
- * (http_reply) or taken over (http_reply_buf, which leaves *body empty). HEAD sends no body but its length. */
+ * (http_reply) or taken over (http_reply_buf, which leaves *body empty). HEAD sends no body but its length.
+ */
 void http_reply(struct http_req *req, int status, const char *content_type, const struct http_header *headers,
                 size_t header_count, struct str body);
-void http_reply_buf(struct http_req *req, int status, const char *content_type, const struct http_header *headers,
-                    size_t header_count, struct buf *body);
+void http_reply_buf(struct http_req *req, int status, const char *content_type,
+                    const struct http_header *headers, size_t header_count, struct buf *body);
 void http_abandon(struct http_req *req); /* after gone, or to drop the connection */
 
 /* An answer in pieces: chunked (or to the end of the connection for HTTP/1.0). Pieces are sent as they
  * come. Past HTTP_STREAM_BUF_MAX unsent bytes the connection is cut and `gone` comes. */
-void http_stream_begin(struct http_req *req, int status, const char *content_type, const struct http_header *headers,
-                       size_t header_count);
+void http_stream_begin(struct http_req *req, int status, const char *content_type,
+                       const struct http_header *headers, size_t header_count);
 void http_stream_write(struct http_req *req, struct str data);
 size_t http_stream_unsent(const struct http_req *req);
-/* fn once when unsent bytes have fallen to half of HTTP_STREAM_BUF_MAX's 1/16 or less: for producers that wait. */
+/* fn once when unsent bytes have fallen to half of HTTP_STREAM_BUF_MAX's 1/16 or less: for producers that
+ * wait. */
 void http_stream_on_drain(struct http_req *req, void (*fn)(struct http_req *req));
 void http_stream_end(struct http_req *req);
 
-/* The connection after an upgrade: bytes both ways. The request (and its arena) lives until http_conn_close. */
+/* The connection after an upgrade: bytes both ways. The request (and its arena) lives until http_conn_close.
+ */
 struct http_conn;
 struct http_conn_ops {
-    void (*data)(void *arg, struct str data);  /* bytes came; all of them are the callee's now */
-    void (*drained)(void *arg);                /* all that was written has left */
-    void (*closed)(void *arg, const char *why); /* end of stream or error; http_conn_close must still be called */
+    void (*data)(void *arg, struct str data); /* bytes came; all of them are the callee's now */
+    void (*drained)(void *arg);               /* all that was written has left */
+    void (*closed)(void *arg,
+                   const char *why); /* end of stream or error; http_conn_close must still be called */
 };
 /* Sends `101 Switching Protocols` with these headers (Connection and Upgrade are added) and takes over. */
 struct http_conn *http_upgrade(struct http_req *req, const char *protocol, const struct http_header *headers,

@@ -16,9 +16,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define READS_MAX  8         /* reads of one connection before others get their turn */
-#define WRITE_IOVS 32        /* segments sent at once */
-#define WRITE_MAX  (1 << 20) /* bytes of TLS sent before others get their turn */
+#define READS_MAX  8          /* reads of one connection before others get their turn */
+#define WRITE_IOVS 32         /* segments sent at once */
+#define WRITE_MAX  (1 << 20)  /* bytes of TLS sent before others get their turn */
 #define BODY_FIRST (64 << 10) /* bytes of body memory taken on the word of Content-Length */
 
 static void on_io(void *arg, uint32_t events);
@@ -524,8 +524,9 @@ static void write_output(struct http_conn *conn)
         return;
     while (conn->out.bytes > 0 && total < WRITE_MAX) {
         const struct segment *first = conn->out.first;
-        ssize_t len = conn->ssl ? http_tls_write(conn, first->buf.data + first->sent, first->buf.len - first->sent)
-                                : write_plain(conn);
+        ssize_t len = conn->ssl
+                          ? http_tls_write(conn, first->buf.data + first->sent, first->buf.len - first->sent)
+                          : write_plain(conn);
 
         if (len < 0 && (errno == EAGAIN || errno == EINTR))
             return;
@@ -548,7 +549,7 @@ static void tell_drained(struct http_conn *conn)
 
     if (ex && ex->drain && ex->state == EXCHANGE_STREAM && !ex->told &&
         conn->out.bytes <= HTTP_STREAM_BUF_MAX / 16 / 2) {
-        void (*drain)(struct http_req *req) = ex->drain;
+        void (*drain)(struct http_req * req) = ex->drain;
 
         ex->drain = NULL;
         drain(&ex->req);

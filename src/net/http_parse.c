@@ -122,7 +122,9 @@ static int parse_target(struct str target, struct http_head *head, struct str *a
         if (!streq(head->method, "OPTIONS"))
             return refuse(400, why, "the target * is for OPTIONS only");
     } else if (path[0] != '/') {
-        size_t skip = strncasecmp(path, "http://", 7) == 0 ? 7 : strncasecmp(path, "https://", 8) == 0 ? 8 : 0;
+        size_t skip = strncasecmp(path, "http://", 7) == 0    ? 7
+                      : strncasecmp(path, "https://", 8) == 0 ? 8
+                                                              : 0;
         char *end = path + skip + strcspn(path + skip, "/?");
 
         if (skip == 0)
@@ -147,7 +149,8 @@ static int parse_target(struct str target, struct http_head *head, struct str *a
     return 0;
 }
 
-static int parse_request_line(struct str line, struct http_head *head, struct str *authority, const char **why)
+static int parse_request_line(struct str line, struct http_head *head, struct str *authority,
+                              const char **why)
 {
     const char *end = line.s + line.len, *space = memchr(line.s, ' ', line.len), *second;
     struct str method, target;

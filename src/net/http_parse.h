@@ -8,9 +8,9 @@
 #include "base/str.h"
 #include "net/http.h"
 
-#define HTTP_METHOD_MAX    32         /* bytes of a method's name */
-#define HTTP_CHUNK_EXT_MAX (4 << 10)  /* bytes of chunk extensions in one body */
-#define HTTP_TRAILER_MAX   (8 << 10)  /* bytes of the trailer section */
+#define HTTP_METHOD_MAX    32        /* bytes of a method's name */
+#define HTTP_CHUNK_EXT_MAX (4 << 10) /* bytes of chunk extensions in one body */
+#define HTTP_TRAILER_MAX   (8 << 10) /* bytes of the trailer section */
 
 /* Looks for the end of the head that starts at data. *at is how far earlier calls have looked (0 at
  * first). Returns the length of the head with its empty line, 0 when it is not complete yet, or -1

@@ -84,7 +84,7 @@ struct http_conn {
     struct buf in; /* bytes that wait; none of it while idle */
     size_t scanned;
     struct output out;
-    size_t unsent; /* out and the outputs of all exchanges */
+    size_t unsent;             /* out and the outputs of all exchanges */
     struct exchange *upgraded; /* NULL: none */
     struct http_conn_ops ops;
     void *ops_arg;

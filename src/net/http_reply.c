@@ -247,7 +247,7 @@ void http_exchange_done(struct exchange *ex)
 
 void http_exchange_gone(struct exchange *ex)
 {
-    void (*gone)(struct http_req *req) = ex->req.gone;
+    void (*gone)(struct http_req * req) = ex->req.gone;
 
     ex->told = true;
     ex->req.gone = NULL;
@@ -342,8 +342,8 @@ static bool without_body(int status)
     return status < 200 || status == 204 || status == 304;
 }
 
-static void reply(struct http_req *req, int status, const char *content_type, const struct http_header *headers,
-                  size_t header_count, struct str body, struct buf *take)
+static void reply(struct http_req *req, int status, const char *content_type,
+                  const struct http_header *headers, size_t header_count, struct str body, struct buf *take)
 {
     struct exchange *ex = exchange_of(req);
     struct buf *buf;
@@ -383,8 +383,8 @@ void http_reply(struct http_req *req, int status, const char *content_type, cons
     reply(req, status, content_type, headers, header_count, body, NULL);
 }
 
-void http_reply_buf(struct http_req *req, int status, const char *content_type, const struct http_header *headers,
-                    size_t header_count, struct buf *body)
+void http_reply_buf(struct http_req *req, int status, const char *content_type,
+                    const struct http_header *headers, size_t header_count, struct buf *body)
 {
     reply(req, status, content_type, headers, header_count, buf_view(body), body);
     buf_done(body);
@@ -413,8 +413,8 @@ void http_abandon(struct http_req *req)
     http_exchange_done(ex);
 }
 
-void http_stream_begin(struct http_req *req, int status, const char *content_type, const struct http_header *headers,
-                       size_t header_count)
+void http_stream_begin(struct http_req *req, int status, const char *content_type,
+                       const struct http_header *headers, size_t header_count)
 {
     struct exchange *ex = exchange_of(req);
     struct buf *buf;

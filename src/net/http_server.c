@@ -69,7 +69,7 @@ void http_server_free(struct http_server *server)
         return;
     while (server->conns)
         http_conn_destroy(server->conns);
-    VEC_EACH (&server->listeners, it)
+    VEC_EACH(&server->listeners, it)
         listener_free(*it);
     vec_done(&server->listeners);
     loop_timer_free(server->stop_timer);
@@ -214,11 +214,9 @@ static void set_options(int fd)
     static const struct {
         int level, name, value;
     } options[] = {
-        {SOL_SOCKET, SO_REUSEADDR, 1},
-        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {SOL_SOCKET, SO_REUSEADDR, 1},   {IPPROTO_TCP, TCP_NODELAY, 1},
         {SOL_SOCKET, SO_KEEPALIVE, 1}, /* notices hosts that vanished under an idle watch */
-        {IPPROTO_TCP, TCP_KEEPIDLE, 60},
-        {IPPROTO_TCP, TCP_KEEPINTVL, 15},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 60}, {IPPROTO_TCP, TCP_KEEPINTVL, 15},
         {IPPROTO_TCP, TCP_KEEPCNT, 4},
     };
 
@@ -250,7 +248,8 @@ static int bind_tcp(const struct addrinfo *list, const char *addr, struct err *e
 
 int http_listen_tcp(struct http_server *server, const char *addr, struct http_tls *tls, struct err *err)
 {
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *list = NULL;
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM},
+                    *list = NULL;
     struct sockaddr_storage bound = {0};
     socklen_t len = sizeof(bound);
     struct listener *listener;
@@ -355,7 +354,7 @@ void http_server_stop(struct http_server *server, int timeout_ms, void (*done)(v
     server->stopping = true;
     server->stop_done = done;
     server->stop_arg = arg;
-    VEC_EACH (&server->listeners, it)
+    VEC_EACH(&server->listeners, it)
         listener_close(*it);
     for (struct http_conn *conn = server->conns; conn; conn = conn->next)
         http_conn_dirty(conn);
