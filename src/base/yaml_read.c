@@ -27,6 +27,7 @@ struct anchor {
 
 struct reader {
     struct str text;
+    struct buf lf_text; /* the text where its line ends had to be changed */
     struct arena *arena;
     struct fy_diag *diag;
     struct fy_parser *parser;
@@ -50,8 +51,6 @@ static struct str source_line(struct str text, int line)
     for (int i = 0; i <= line; i++)
         if (!str_split(&rest, '\n', &found))
             return (struct str){"", 0};
-    if (found.len && found.s[found.len - 1] == '\r')
-        found.len--;
     found = str_trim(found);
     if (found.len > SOURCE_MAX) {
         found.len = SOURCE_MAX;
@@ -207,6 +206,30 @@ static int read_string(struct reader *r, struct str text, struct json *ret)
     return 0;
 }
 
+/* The text of a scalar, in `own` where it is quoted: those are decoded here, see yaml_quoted.c. */
+static int scalar_text(struct reader *r, struct fy_token *token, struct buf *own, struct str *ret)
+{
+    enum fy_scalar_style style = token ? fy_token_scalar_style(token) : FYSS_PLAIN;
+    const struct fy_mark *from, *to;
+    struct str raw;
+
+    if (style != FYSS_SINGLE_QUOTED && style != FYSS_DOUBLE_QUOTED) {
+        *ret = token_text(token);
+        return 0;
+    }
+    from = fy_token_start_mark(token);
+    to = fy_token_end_mark(token);
+    if (!from || !to || from->input_pos > to->input_pos || to->input_pos > r->text.len)
+        return fail(r, r->at, "quoted text without a place");
+    raw = (struct str){r->text.s + from->input_pos, to->input_pos - from->input_pos};
+    if (style == FYSS_SINGLE_QUOTED)
+        yaml_single_quoted(raw, own);
+    else if (!yaml_double_quoted(raw, own))
+        return fail(r, r->at, "bad escape in double-quoted text");
+    *ret = buf_view(own);
+    return 0;
+}
+
 static int read_binary(struct reader *r, struct str text, struct json *ret)
 {
     CLEANUP(buf_done) struct buf packed = {0};
@@ -241,10 +264,11 @@ static int read_tagged(struct reader *r, struct str tag, struct str text, struct
 
 static int read_scalar(struct reader *r, struct fy_event *event, struct json *ret)
 {
+    CLEANUP(buf_done) struct buf own = {0};
     struct fy_token *token = event->scalar.value;
-    struct str text = token_text(token), tag = token_text(event->scalar.tag);
+    struct str tag = token_text(event->scalar.tag), text;
 
-    if (count_node(r, text.len) < 0)
+    if (scalar_text(r, token, &own, &text) < 0 || count_node(r, text.len) < 0)
         return -1;
     if (event->scalar.tag)
         return read_tagged(r, tag, text, ret);
@@ -303,8 +327,8 @@ static int read_key_text(struct reader *r, struct fy_event *event, struct str *r
     }
     if (event->type != FYET_SCALAR)
         return fail(r, r->at, "a key must be a scalar");
-    text = token_text(event->scalar.value);
-    if (count_node(r, text.len) < 0 || read_string(r, text, &value) < 0)
+    if (scalar_text(r, event->scalar.value, &buf, &text) < 0 || count_node(r, text.len) < 0 ||
+        read_string(r, text, &value) < 0)
         return -1;
     close_anchor(open_anchor(r, event->scalar.anchor), &value);
     *ret = json_str(&value);
@@ -315,11 +339,9 @@ static bool is_merge_key(const struct fy_event *event)
 {
     struct fy_token *token = event->type == FYET_SCALAR ? event->scalar.value : NULL;
 
-    if (!token || !str_is(token_text(token), "<<"))
+    if (!token || fy_token_scalar_style(token) != FYSS_PLAIN || !str_is(token_text(token), "<<"))
         return false;
-    if (event->scalar.tag)
-        return is_tag(token_text(event->scalar.tag), "merge");
-    return fy_token_scalar_style(token) == FYSS_PLAIN;
+    return !event->scalar.tag || is_tag(token_text(event->scalar.tag), "merge");
 }
 
 /* Members of what `<<` names that the mapping has not itself; of several the first wins. */
@@ -498,16 +520,33 @@ static int read_document(struct reader *r, struct docs *docs)
     return 0;
 }
 
+/* With "%YAML 1.1" U+0085, U+2028 and U+2029 are line breaks, which libfyaml 0.7.12 turns into garbage. */
+static int check_version(struct reader *r, struct fy_event *event)
+{
+    const struct fy_version *version = fy_document_state_version(event->document_start.document_state);
+
+    if (!version || version->major != 1 || version->minor != 1)
+        return 0;
+    if (memmem(r->text.s, r->text.len, "\xc2\x85", 2) || memmem(r->text.s, r->text.len, "\xe2\x80\xa8", 3) ||
+        memmem(r->text.s, r->text.len, "\xe2\x80\xa9", 3))
+        return fail(r, r->at, "Unicode line separators are not supported with '%%YAML 1.1'");
+    return 0;
+}
+
 static int read_stream(struct reader *r, struct docs *docs)
 {
     for (;;) {
         struct fy_event *event;
         enum fy_event_type type;
+        int res;
 
         if (next_event(r, &event) < 0)
             return -1;
         type = event->type;
+        res = type == FYET_DOCUMENT_START ? check_version(r, event) : 0;
         fy_parser_event_free(r->parser, event);
+        if (res < 0)
+            return -1;
         if (type == FYET_STREAM_END)
             return 0;
         if (type == FYET_DOCUMENT_START && read_document(r, docs) < 0)
@@ -537,14 +576,36 @@ static int check_text(struct reader *r)
                    nul && *(r->text.s + valid) == '\0' ? "NUL byte" : "not UTF-8");
 }
 
+/* CR and CRLF become LF, as YAML has it anyway: libfyaml 0.7.12 leaks memory on many CRs in a row. */
+static void normalise_breaks(struct reader *r)
+{
+    struct str rest = r->text;
+
+    if (!memchr(rest.s, '\r', rest.len))
+        return;
+    while (rest.len) {
+        const char *cr = memchr(rest.s, '\r', rest.len);
+        size_t len = cr ? (size_t)(cr - rest.s) : rest.len, skip = len;
+
+        buf_add(&r->lf_text, rest.s, len);
+        if (cr) {
+            buf_putc(&r->lf_text, '\n');
+            skip += len + 1 < rest.len && cr[1] == '\n' ? 2 : 1;
+        }
+        rest = (struct str){rest.s + skip, rest.len - skip};
+    }
+    r->text = buf_view(&r->lf_text);
+}
+
 static int start(struct reader *r)
 {
     struct fy_diag_cfg diag;
     struct fy_parse_cfg cfg = {
-        .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DISABLE_DEPTH_LIMIT | FYPCF_DEFAULT_VERSION_1_1 |
+        .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DISABLE_DEPTH_LIMIT | FYPCF_DEFAULT_VERSION_1_2 |
                  FYPCF_JSON_NONE,
     };
 
+    normalise_breaks(r);
     fy_diag_cfg_default(&diag);
     diag.fp = NULL;
     diag.output_fn = swallow;
@@ -567,6 +628,7 @@ static void reader_done(struct reader *r)
     if (r->diag)
         fy_diag_destroy(r->diag);
     map_free(r->anchors);
+    buf_done(&r->lf_text);
     vec_done(&r->items);
     vec_done(&r->members);
     vec_done(&r->marks);
