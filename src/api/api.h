@@ -1,0 +1,28 @@
+/* api - what berthd answers over HTTP: the Kubernetes API, Berth's own /v1, health. Takes requests from
+ * the server, finds out who asks, checks that they may, and hands them to the table of routes. */
+#pragma once
+
+#include "net/http.h"
+#include "registry/registry.h"
+
+struct api;
+
+/* What only the daemon can do; any may be NULL. */
+struct api_hooks {
+    void *arg;
+    /* A kubeconfig (with a fresh client certificate) for that user. */
+    int (*kubeconfig)(void *arg, const char *user, const char *const *groups, const char *ns, struct buf *ret, struct err *err);
+    /* Members of the daemon's part of /v1/status. */
+    void (*status)(void *arg, struct arena *arena, struct json *doc);
+};
+
+struct api_config {
+    struct loop *loop;
+    struct registry *registry;
+    const char *const *admins; /* user names that are admins beside root; NULL-terminated, or NULL */
+    struct api_hooks hooks;
+};
+
+struct api *api_new(const struct api_config *config);
+void api_free(struct api *api); /* ends open watches; NULL is fine */
+void api_handle(void *api, struct http_req *req); /* an http_handler */

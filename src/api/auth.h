@@ -1,0 +1,14 @@
+/* auth - who is asking. A unix socket tells the user by its peer's uid, TLS by a client certificate of
+ * our CA (CN is the user, each O a group), and either form of TCP by a bearer token. Tokens are kept as
+ * hashes. Nobody in particular is system:anonymous. */
+#pragma once
+
+#include "api/call.h"
+
+#define TOKENS_TABLE "tokens" /* sha256 hex of the token → {"id","user","groups","expires","description","created"} */
+
+/* Fills who (strings in arena). -1 with failure 401: a token that is none of ours, or has ended. */
+int auth_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now, struct identity *who,
+                  struct failure *failure);
+/* Hash of a token as kept in the store; text[65]. */
+void auth_token_hash(const char *token, char text[65]);

@@ -1,0 +1,128 @@
+#include "api/call.h"
+
+#define WARNINGS_MAX 64 /* headers of one answer */
+
+struct pending {
+    struct http_req *req;
+    int status;
+    const char *content_type;
+    struct buf body;
+    struct http_header headers[WARNINGS_MAX + 1];
+    size_t header_count;
+};
+
+/* Warning headers are quoted strings of printable text. */
+static char *warning_value(struct arena *arena, struct str text)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+
+    buf_puts(&out, "299 - \"");
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.s[i];
+
+        if (c == '"' || c == '\\')
+            buf_putc(&out, '\\');
+        buf_putc(&out, (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c);
+    }
+    buf_putc(&out, '"');
+    return arena_strndup(arena, out.data, out.len);
+}
+
+static void add_headers(struct call *call, struct pending *pending)
+{
+    JSON_EACH (call->warnings, it)
+        if (pending->header_count < WARNINGS_MAX)
+            pending->headers[pending->header_count++] =
+                (struct http_header){"Warning", warning_value(call->arena, json_str(it))};
+    if (call->failure.retry_after)
+        pending->headers[pending->header_count++] =
+            (struct http_header){"Retry-After", arena_printf(call->arena, "%d", call->failure.retry_after)};
+}
+
+static void send_pending(void *arg, const struct err *err)
+{
+    struct pending *pending = arg;
+
+    if (err) {
+        struct failure failure = {0};
+
+        failure_from_err(&failure, pending->req->arena, err);
+        buf_clear(&pending->body);
+        json_write(&pending->body, failure_to_json(&failure, pending->req->arena));
+        pending->status = failure.code;
+        pending->content_type = "application/json";
+        pending->header_count = 0;
+    }
+    http_reply_buf(pending->req, pending->status, pending->content_type, pending->headers, pending->header_count,
+                   &pending->body);
+}
+
+void call_reply(struct call *call, int status, const char *content_type, struct buf *body)
+{
+    struct pending *pending = arena_zalloc(call->arena, sizeof(*pending));
+
+    pending->req = call->req;
+    pending->status = status;
+    pending->content_type = content_type;
+    pending->body = *body;
+    *body = (struct buf){0};
+    add_headers(call, pending);
+    store_defer(call->store, send_pending, pending);
+}
+
+void call_reply_json(struct call *call, int status, const struct json *doc)
+{
+    struct buf body = {0};
+
+    if (query_bool(call, "pretty"))
+        json_write_pretty(&body, doc, 2);
+    else
+        json_write(&body, doc);
+    buf_putc(&body, '\n');
+    call_reply(call, status, "application/json", &body);
+}
+
+void call_fail(struct call *call)
+{
+    call_reply_json(call, call->failure.code, failure_to_json(&call->failure, call->arena));
+}
+
+void call_fail_err(struct call *call, const struct err *err)
+{
+    failure_from_err(&call->failure, call->arena, err);
+    call_fail(call);
+}
+
+struct waiting {
+    struct call *call;
+    void (*fn)(struct call *call, const struct err *err);
+};
+
+static void run_waiting(void *arg, const struct err *err)
+{
+    struct waiting *waiting = arg;
+
+    waiting->fn(waiting->call, err);
+}
+
+void call_when_durable(struct call *call, void (*fn)(struct call *call, const struct err *err))
+{
+    struct waiting *waiting = arena_alloc(call->arena, sizeof(*waiting));
+
+    *waiting = (struct waiting){call, fn};
+    store_defer(call->store, run_waiting, waiting);
+}
+
+const char *query_string(const struct call *call, const char *name)
+{
+    const char *value = http_query(call->req, name, 0);
+
+    return value ? value : "";
+}
+
+bool query_bool(const struct call *call, const char *name)
+{
+    const char *value = query_string(call, name);
+
+    return streq(value, "true") || streq(value, "1");
+}

@@ -1,0 +1,35 @@
+/* call - one request on its way through the API: who asks, where its memory is, how it is answered.
+ * Answers wait until everything written so far is durable. */
+#pragma once
+
+#include "api/api.h"
+#include "registry/access.h"
+
+struct call {
+    struct api *api;
+    struct registry *registry;
+    struct store *store;
+    struct http_req *req;
+    struct arena *arena;
+    struct identity who;
+    struct failure failure;
+    struct json *warnings; /* texts for Warning headers */
+    int64_t now;
+};
+
+struct api {
+    struct api_config config;
+    struct call_watch *watches; /* open watches, linked */
+    int64_t started;
+};
+
+/* Each ends the request. body is taken over. */
+void call_reply(struct call *call, int status, const char *content_type, struct buf *body);
+void call_reply_json(struct call *call, int status, const struct json *doc);
+void call_fail(struct call *call); /* with call->failure */
+void call_fail_err(struct call *call, const struct err *err);
+/* For streams: runs fn when all so far is durable. */
+void call_when_durable(struct call *call, void (*fn)(struct call *call, const struct err *err));
+
+bool query_bool(const struct call *call, const char *name); /* "true", "1" */
+const char *query_string(const struct call *call, const char *name); /* "" when absent */

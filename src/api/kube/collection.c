@@ -1,0 +1,265 @@
+/* Lists and the deletion of what they show. Pages are read from the newest state; all pages of a list
+ * carry the revision of the first, so that a watch from there tells of everything that changed between. */
+#include "api/kube/kube.h"
+
+#include "base/vec.h"
+#include "base/yaml.h"
+#include "objects/table.h"
+
+#define DELETE_COLLECTION_MAX 100000
+
+int list_selector(struct call *call, const struct route *route, struct selector **ret)
+{
+    struct err err = {0};
+
+    if (selector_parse(route->kind, query_string(call, "labelSelector"), query_string(call, "fieldSelector"), call->arena,
+                       ret, &err) < 0)
+        return failure_bad_request(&call->failure, call->arena, "%s", err.msg);
+    return 0;
+}
+
+struct page {
+    VEC(const struct object *) objects;
+    int64_t revision;
+    const char *more;   /* the continue token, NULL on the last page */
+    int64_t remaining;  /* -1: not known */
+    size_t text_bytes;
+};
+
+static char *continue_token(struct call *call, int64_t revision, const struct object *last)
+{
+    CLEANUP(buf_done) struct buf token = {0};
+    struct json *doc = json_new_object(call->arena);
+    CLEANUP(buf_done) struct buf text = {0};
+
+    json_set_int(call->arena, doc, "rv", revision);
+    json_set_string(call->arena, doc, "ns", last->ns);
+    json_set_string(call->arena, doc, "name", last->name);
+    json_write(&text, doc);
+    buf_base64(&token, buf_view(&text));
+    return arena_strndup(call->arena, token.data, token.len);
+}
+
+/* Where the page starts. */
+static int continue_from(struct call *call, const char *token, struct store_slice slice, size_t *ret, int64_t *revision)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct json *doc;
+
+    if (!buf_base64_decode(&text, str_from(token)) || json_parse(buf_view(&text), call->arena, &doc, NULL, NULL) < 0 ||
+        !json_get_string(doc, "name") || !json_get_string(doc, "ns"))
+        return failure_bad_request(&call->failure, call->arena, "continue key is not valid: it is no token of this server");
+    *revision = json_int(json_get(doc, "rv"), 0);
+    if (*revision < store_oldest(call->store))
+        return failure_set(&call->failure, call->arena, 410, "Expired",
+                           "The provided continue parameter is too old to display a consistent list result. You can "
+                           "start a new list without the continue parameter.");
+    *ret = store_slice_after(slice, json_get_string(doc, "ns"), json_get_string(doc, "name"));
+    return 0;
+}
+
+/* resourceVersion of a list: the newest state answers every one that is not in the future. */
+static int check_revision(struct call *call)
+{
+    const char *text = query_string(call, "resourceVersion");
+    int64_t revision;
+
+    if (!*text)
+        return 0;
+    if (!str_to_int(str_from(text), &revision) || revision < 0) {
+        struct field_errors errors = {.arena = call->arena};
+
+        field_invalid(&errors, "resourceVersion", json_new_string(call->arena, text), "%s", "must be a whole number");
+        return field_errors_finish(&errors, &call->failure, "meta.k8s.io", "ListOptions", "");
+    }
+    if (revision > store_revision(call->store)) {
+        failure_set(&call->failure, call->arena, 504, "Timeout", "Too large resource version: %lld, current: %lld",
+                    (long long)revision, (long long)store_revision(call->store));
+        call->failure.retry_after = 1;
+        return -1;
+    }
+    return 0;
+}
+
+static int collect(struct call *call, const struct route *route, struct page *page)
+{
+    struct store_slice slice = store_list(call->store, route->kind->id, *route->ns ? route->ns : NULL);
+    const char *token = query_string(call, "continue"), *limit_text = query_string(call, "limit");
+    struct selector *selector;
+    int64_t limit = 0;
+    size_t at = 0;
+
+    page->revision = store_revision(call->store);
+    page->remaining = -1;
+    if (list_selector(call, route, &selector) < 0 || check_revision(call) < 0)
+        return -1;
+    if (*limit_text && (!str_to_int(str_from(limit_text), &limit) || limit < 0))
+        return failure_bad_request(&call->failure, call->arena, "limit: \"%s\" is no number", limit_text);
+    if (*token && continue_from(call, token, slice, &at, &page->revision) < 0)
+        return -1;
+    for (; at < slice.len; at++) {
+        const struct object *object = slice.v[at];
+
+        if (!selector_matches(selector, object))
+            continue;
+        if (limit && page->objects.len == (size_t)limit) {
+            page->more = continue_token(call, page->revision, page->objects.v[page->objects.len - 1]);
+            if (!*query_string(call, "labelSelector") && !*query_string(call, "fieldSelector"))
+                page->remaining = (int64_t)(slice.len - at);
+            break;
+        }
+        vec_push(&page->objects, object);
+        page->text_bytes += object->text_len;
+    }
+    return 0;
+}
+
+static char *list_metadata(struct call *call, const struct page *page)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    buf_printf(&text, "{\"resourceVersion\":\"%lld\"", (long long)page->revision);
+    if (page->more)
+        buf_printf(&text, ",\"continue\":\"%s\"", page->more);
+    if (page->remaining >= 0)
+        buf_printf(&text, ",\"remainingItemCount\":%lld", (long long)page->remaining);
+    buf_putc(&text, '}');
+    return arena_strndup(call->arena, text.data, text.len);
+}
+
+static void write_table(struct call *call, const struct route *route, const struct page *page, struct buf *body)
+{
+    const char *include = query_string(call, "includeObject");
+    enum table_include what = streq(include, "None") ? TABLE_NONE : streq(include, "Object") ? TABLE_OBJECT : TABLE_METADATA;
+
+    buf_reserve(body, 4096 + page->objects.len * 512);
+    table_begin(body, route->kind, str_from(list_metadata(call, page)), true);
+    for (size_t i = 0; i < page->objects.len; i++) {
+        if (i)
+            buf_putc(body, ',');
+        table_row(body, page->objects.v[i], what, call->now);
+    }
+    table_end(body);
+}
+
+static void write_list(struct call *call, const struct route *route, const struct page *page, struct buf *body)
+{
+    buf_reserve(body, 4096 + page->text_bytes + page->objects.len);
+    buf_printf(body, "{\"kind\":\"%sList\",\"apiVersion\":\"%s\",\"metadata\":%s,\"items\":[", route->kind->name,
+               kind_api_version(route->kind), list_metadata(call, page));
+    for (size_t i = 0; i < page->objects.len; i++) {
+        const struct object *object = page->objects.v[i];
+
+        buf_puts(body, i ? ",{" : "{");
+        buf_add(body, object->text + object->body_at, object->text_len - object->body_at);
+    }
+    buf_puts(body, "]}\n");
+}
+
+static void write_partial_list(struct call *call, const struct page *page, struct buf *body)
+{
+    buf_printf(body,
+               "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":%s,\"items\":[",
+               list_metadata(call, page));
+    for (size_t i = 0; i < page->objects.len; i++) {
+        const struct object *object = page->objects.v[i];
+
+        buf_printf(body, "%s{\"metadata\":", i ? "," : "");
+        buf_add(body, object->text + object->meta_at, object->meta_len);
+        buf_putc(body, '}');
+    }
+    buf_puts(body, "]}\n");
+}
+
+/* YAML, and JSON for people: by way of the tree. */
+static void rewrite(struct call *call, enum form form, struct buf *body)
+{
+    struct buf text = {0};
+    struct json *doc;
+
+    if (json_parse(buf_view(body), call->arena, &doc, NULL, NULL) < 0)
+        return;
+    if (form == FORM_YAML)
+        yaml_write(&text, doc);
+    else
+        json_write_pretty(&text, doc, 2);
+    buf_done(body);
+    *body = text;
+}
+
+static void reply_page(struct call *call, const struct route *route, const struct page *page, enum form form)
+{
+    struct buf body = {0};
+
+    if (form == FORM_TABLE)
+        write_table(call, route, page, &body);
+    else if (form == FORM_PARTIAL)
+        write_partial_list(call, page, &body);
+    else
+        write_list(call, route, page, &body);
+    if (form == FORM_YAML || (form == FORM_JSON && query_bool(call, "pretty")))
+        rewrite(call, form, &body);
+    call_reply(call, 200, form == FORM_YAML ? "application/yaml" : "application/json", &body);
+}
+
+void collection_list(struct call *call, const struct route *route)
+{
+    struct page page = {0};
+    enum form form;
+
+    if (*query_string(call, "sendInitialEvents")) {
+        struct field_errors errors = {.arena = call->arena};
+
+        field_forbidden(&errors, "sendInitialEvents", "%s", "sendInitialEvents is forbidden for list");
+        field_errors_finish(&errors, &call->failure, "meta.k8s.io", "ListOptions", "");
+        call_fail(call);
+        return;
+    }
+    if (accept_form(call, &form) < 0 || collect(call, route, &page) < 0)
+        call_fail(call);
+    else
+        reply_page(call, route, &page, form);
+    vec_done(&page.objects);
+}
+
+void collection_delete(struct call *call, const struct route *route)
+{
+    struct delete_options options;
+    struct page page = {0}, gone = {0};
+    struct write write;
+    enum form form;
+
+    if (route->kind->namespaced && !*route->ns) {
+        failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s",
+                    "the server does not allow this method on the requested resource");
+        call_fail(call);
+        return;
+    }
+    if (accept_form(call, &form) < 0 || body_write(call, &write, route, NULL) < 0 ||
+        body_delete_options(call, &options, &write.dry_run) < 0 || collect(call, route, &page) < 0) {
+        call_fail(call);
+        vec_done(&page.objects);
+        return;
+    }
+    for (size_t i = 0; i < page.objects.len && i < DELETE_COLLECTION_MAX; i++) {
+        struct failure failure = {0};
+        struct written written;
+
+        write.failure = &failure;
+        if (registry_delete(call->registry, &write, route->kind, page.objects.v[i]->ns, page.objects.v[i]->name, &options,
+                            &written) == 0) {
+            vec_push(&gone.objects, written.object);
+            gone.text_bytes += written.object->text_len;
+        } else if (failure.code != 404) {
+            call->failure = failure;
+        }
+    }
+    gone.revision = store_revision(call->store);
+    gone.remaining = -1;
+    if (call->failure.code)
+        call_fail(call);
+    else
+        reply_page(call, route, &gone, form == FORM_TABLE ? FORM_JSON : form);
+    vec_done(&page.objects);
+    vec_done(&gone.objects);
+}

@@ -1,0 +1,235 @@
+/* One object: get, create, update, patch, delete; and the forms of an answer. */
+#include "api/kube/kube.h"
+
+#include "base/clock.h"
+#include "base/yaml.h"
+#include "objects/table.h"
+
+int accept_form(struct call *call, enum form *ret)
+{
+    const char *accept = http_req_header(call->req, "Accept");
+    struct str rest = str_from(accept), item;
+
+    *ret = FORM_JSON;
+    if (!accept || !*accept)
+        return 0;
+    while (str_split(&rest, ',', &item)) {
+        const char *text = arena_strndup(call->arena, str_trim(item).s, str_trim(item).len);
+
+        if (starts_with(text, "application/json") && strstr(text, "as=Table")) {
+            *ret = FORM_TABLE;
+            return 0;
+        }
+        if (starts_with(text, "application/json") && strstr(text, "as=PartialObjectMetadata")) {
+            *ret = FORM_PARTIAL;
+            return 0;
+        }
+        if (strstr(text, "as="))
+            continue;
+        if (starts_with(text, "application/json") || starts_with(text, "*/*") || starts_with(text, "application/*"))
+            return 0;
+        if (starts_with(text, "application/yaml")) {
+            *ret = FORM_YAML;
+            return 0;
+        }
+    }
+    return failure_set(&call->failure, call->arena, 406, "NotAcceptable",
+                       "only the following media types are accepted: application/json, application/yaml, "
+                       "application/vnd.kubernetes.protobuf");
+}
+
+static enum table_include include_of(struct call *call)
+{
+    const char *text = query_string(call, "includeObject");
+
+    return streq(text, "None") ? TABLE_NONE : streq(text, "Object") ? TABLE_OBJECT : TABLE_METADATA;
+}
+
+static void write_partial(struct buf *body, const struct object *object)
+{
+    buf_puts(body, "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":");
+    buf_add(body, object->text + object->meta_at, object->meta_len);
+    buf_putc(body, '}');
+}
+
+void object_reply(struct call *call, int status, const struct object *object, enum form form)
+{
+    const char *type = "application/json";
+    struct buf body = {0};
+
+    switch (form) {
+    case FORM_TABLE:
+        table_begin(&body, object->kind,
+                    str_from(arena_printf(call->arena, "{\"resourceVersion\":\"%lld\"}", (long long)object->rv)), true);
+        table_row(&body, object, include_of(call), call->now);
+        table_end(&body);
+        break;
+    case FORM_YAML:
+        yaml_write(&body, object_json(object, call->arena));
+        type = "application/yaml";
+        break;
+    case FORM_PARTIAL:
+        write_partial(&body, object);
+        break;
+    default:
+        if (query_bool(call, "pretty"))
+            json_write_pretty(&body, object_json(object, call->arena), 2);
+        else
+            buf_add(&body, object->text, object->text_len);
+        buf_putc(&body, '\n');
+    }
+    call_reply(call, status, type, &body);
+}
+
+void object_get(struct call *call, const struct route *route)
+{
+    const struct object *object;
+    enum form form;
+
+    if (accept_form(call, &form) < 0) {
+        call_fail(call);
+        return;
+    }
+    object = store_get(call->store, route->kind->id, route->ns, route->name);
+    if (!object) {
+        failure_not_found(&call->failure, call->arena, route->kind->group, route->kind->plural, route->name);
+        call_fail(call);
+        return;
+    }
+    object_reply(call, 200, object, form);
+}
+
+static void answer_written(struct call *call, int status, struct written *written, enum form form)
+{
+    object_reply(call, status, written->object, form);
+    written_done(written);
+}
+
+void object_create(struct call *call, const struct route *route)
+{
+    struct written written;
+    struct write write;
+    struct json *doc;
+    enum form form;
+
+    if (accept_form(call, &form) < 0 || body_write(call, &write, route, NULL) < 0 ||
+        body_decode(call, route->kind, &doc, &write.duplicates) < 0 ||
+        registry_create(call->registry, &write, route->kind, route->ns, doc, &written) < 0)
+        call_fail(call);
+    else
+        answer_written(call, 201, &written, form);
+}
+
+void object_update(struct call *call, const struct route *route)
+{
+    struct written written;
+    struct write write;
+    struct json *doc;
+    enum form form;
+
+    if (accept_form(call, &form) < 0 || body_write(call, &write, route, NULL) < 0 ||
+        body_decode(call, route->kind, &doc, &write.duplicates) < 0 ||
+        registry_update(call->registry, &write, route->kind, route->ns, route->name, doc, &written) < 0)
+        call_fail(call);
+    else
+        answer_written(call, written.created ? 201 : 200, &written, form);
+}
+
+static int decode_patch(struct call *call, enum patch_type type, struct json **ret, const char **duplicates)
+{
+    CLEANUP(buf_done) struct buf dups = {0};
+    struct err err = {0};
+
+    if (type == PATCH_APPLY) {
+        if (yaml_parse_one(call->req->body, call->arena, ret, &err) < 0)
+            return failure_bad_request(&call->failure, call->arena, "error decoding YAML: %s", err.msg);
+        return 0;
+    }
+    if (json_parse(call->req->body, call->arena, ret, &dups, &err) < 0)
+        return failure_bad_request(&call->failure, call->arena, "error decoding patch: %s", err.msg);
+    if (dups.len)
+        *duplicates = arena_strndup(call->arena, dups.data, dups.len);
+    return 0;
+}
+
+static int patch_options(struct call *call, enum patch_type type)
+{
+    struct field_errors errors = {.arena = call->arena};
+
+    if (type == PATCH_APPLY && !*query_string(call, "fieldManager"))
+        field_required(&errors, "fieldManager", "%s", "is required for apply patch");
+    if (type != PATCH_APPLY && http_query(call->req, "force", 0))
+        field_forbidden(&errors, "force", "%s", "may not be specified for non-apply patch");
+    return field_errors_finish(&errors, &call->failure, "meta.k8s.io", "PatchOptions", "");
+}
+
+void object_patch(struct call *call, const struct route *route)
+{
+    struct written written;
+    enum patch_type type;
+    struct write write;
+    struct json *patch;
+    enum form form;
+
+    if (!patch_type_of(http_req_header(call->req, "Content-Type"), &type)) {
+        failure_set(&call->failure, call->arena, 415, "UnsupportedMediaType",
+                    "the body of the request was in an unknown format - accepted media types include: "
+                    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, "
+                    "application/apply-patch+yaml");
+        call_fail(call);
+        return;
+    }
+    if (accept_form(call, &form) < 0 || patch_options(call, type) < 0 || body_write(call, &write, route, NULL) < 0 ||
+        decode_patch(call, type, &patch, &write.duplicates) < 0 ||
+        registry_patch(call->registry, &write, route->kind, route->ns, route->name, type, patch, &written) < 0)
+        call_fail(call);
+    else
+        answer_written(call, written.created ? 201 : 200, &written, form);
+}
+
+/* Kinds whose deletion is answered with the object; others get a Status. */
+static bool answers_object(const struct kind *kind)
+{
+    static const int ids[] = {KIND_POD,   KIND_SERVICE, KIND_SERVICE_ACCOUNT, KIND_PVC,
+                              KIND_PV,    KIND_RESOURCE_QUOTA, KIND_STORAGE_CLASS};
+
+    for (size_t i = 0; i < ARRAY_LEN(ids); i++)
+        if (ids[i] == kind->id)
+            return true;
+    return false;
+}
+
+static void reply_deleted(struct call *call, const struct object *object)
+{
+    struct json *doc = json_new_object(call->arena);
+    struct json *details;
+
+    json_set_string(call->arena, doc, "kind", "Status");
+    json_set_string(call->arena, doc, "apiVersion", "v1");
+    json_set_object(call->arena, doc, "metadata");
+    json_set_string(call->arena, doc, "status", "Success");
+    details = json_set_object(call->arena, doc, "details");
+    json_set_string(call->arena, details, "name", object->name);
+    if (*object->kind->group)
+        json_set_string(call->arena, details, "group", object->kind->group);
+    json_set_string(call->arena, details, "kind", object->kind->plural);
+    json_set_string(call->arena, details, "uid", object->uid);
+    call_reply_json(call, 200, doc);
+}
+
+void object_delete(struct call *call, const struct route *route)
+{
+    struct delete_options options;
+    struct written written;
+    struct write write;
+    enum form form;
+
+    if (accept_form(call, &form) < 0 || body_write(call, &write, route, NULL) < 0 ||
+        body_delete_options(call, &options, &write.dry_run) < 0 ||
+        registry_delete(call->registry, &write, route->kind, route->ns, route->name, &options, &written) < 0)
+        call_fail(call);
+    else if (written.deleted && !answers_object(route->kind))
+        reply_deleted(call, written.object);
+    else
+        answer_written(call, 200, &written, form == FORM_TABLE ? FORM_JSON : form);
+}

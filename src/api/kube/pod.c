@@ -1,0 +1,220 @@
+/* What can be asked of a pod beside its document: binding to a node, eviction, and the streams that a
+ * node agent serves. */
+#include "api/kube/kube.h"
+
+#include "base/clock.h"
+
+struct bind {
+    const char *node;
+    const struct json *annotations;
+    const char *time;
+};
+
+static bool set_node(void *arg, struct arena *arena, struct json *doc)
+{
+    const struct bind *bind = arg;
+    struct json *conditions, *condition = NULL, *annotations;
+
+    json_set_string(arena, json_need_object(arena, doc, "spec"), "nodeName", bind->node);
+    if (json_len(bind->annotations)) {
+        annotations = json_need_object(arena, json_get(doc, "metadata"), "annotations");
+        JSON_EACH_MEMBER (bind->annotations, it)
+            json_set_str(arena, annotations, (struct str){it->key, it->key_len}, it->value);
+    }
+    conditions = json_get(json_need_object(arena, doc, "status"), "conditions");
+    if (!json_is(conditions, JSON_ARRAY))
+        conditions = json_set_array(arena, json_get(doc, "status"), "conditions");
+    JSON_EACH (conditions, it)
+        if (streq(json_get_string(it, "type"), "PodScheduled"))
+            condition = it;
+    if (!condition)
+        condition = json_push_object(arena, conditions);
+    json_remove(condition, "reason");
+    json_remove(condition, "message");
+    json_set_string(arena, condition, "type", "PodScheduled");
+    json_set_string(arena, condition, "status", "True");
+    json_set(arena, condition, "lastProbeTime", *json_new_null(arena));
+    json_set_string(arena, condition, "lastTransitionTime", bind->time);
+    return true;
+}
+
+static const struct object *find_pod(struct call *call, const struct route *route)
+{
+    const struct object *pod = store_get(call->store, KIND_POD, route->ns, route->name);
+
+    if (!pod)
+        failure_not_found(&call->failure, call->arena, "", "pods", route->name);
+    return pod;
+}
+
+static int bind_conflict(struct call *call, const struct object *pod, const char *why)
+{
+    return failure_conflict(&call->failure, call->arena, "", "pods/binding", pod->name, why);
+}
+
+static int bind_pod(struct call *call, const struct object *pod, const struct json *binding)
+{
+    const struct json *doc = object_json(pod, call->arena);
+    const char *uid = json_at_string(binding, "metadata.uid"), *node = json_at_string(doc, "spec.nodeName");
+    char time[CLOCK_TEXT_MAX];
+    struct bind bind = {.node = json_at_string(binding, "target.name"),
+                        .annotations = json_at(binding, "metadata.annotations"),
+                        .time = clock_format(call->now, time)};
+    struct write write = {.arena = call->arena, .failure = &call->failure, .now = call->now,
+                          .dry_run = streq(query_string(call, "dryRun"), "All")};
+    CLEANUP(written_done) struct written written = {0};
+
+    if (!bind.node || !*bind.node) {
+        struct field_errors errors = {.arena = call->arena};
+
+        field_required(&errors, "target.name", "%s", "");
+        return field_errors_finish(&errors, &call->failure, "", "Binding", pod->name);
+    }
+    if (uid && *uid && !streq(uid, pod->uid))
+        return bind_conflict(call, pod,
+                             arena_printf(call->arena,
+                                          "Precondition failed: UID in precondition: %s, UID in object meta: %s", uid,
+                                          pod->uid));
+    if (pod->deleting)
+        return bind_conflict(call, pod, arena_printf(call->arena, "pod %s is being deleted, cannot be assigned to a host", pod->name));
+    if (node && *node)
+        return bind_conflict(call, pod,
+                             arena_printf(call->arena, "pod %s is already assigned to node \"%s\"", pod->name, node));
+    if (json_len(json_at(doc, "spec.schedulingGates")))
+        return bind_conflict(call, pod, arena_printf(call->arena, "pod %s has non-empty .spec.schedulingGates", pod->name));
+    return registry_edit_object(call->registry, &write, pod, set_node, &bind, &written);
+}
+
+static void reply_success(struct call *call, int status)
+{
+    struct json *doc = json_new_object(call->arena);
+
+    json_set_string(call->arena, doc, "kind", "Status");
+    json_set_string(call->arena, doc, "apiVersion", "v1");
+    json_set_object(call->arena, doc, "metadata");
+    json_set_string(call->arena, doc, "status", "Success");
+    json_set_int(call->arena, doc, "code", status);
+    call_reply_json(call, status, doc);
+}
+
+static int decode_as(struct call *call, const char *type, struct json **ret)
+{
+    static const struct kind binding = {.name = "Binding", .version = "v1", .group = ""};
+    static const struct kind eviction = {.name = "Eviction", .version = "v1", .group = "policy"};
+    const struct kind *kind = streq(type, "Binding") ? &binding : &eviction;
+    const char *duplicates = NULL;
+    struct err err = {0};
+
+    if (body_decode(call, kind, ret, &duplicates) < 0)
+        return -1;
+    if (schema_check(schema_type_find(type), call->arena, *ret, true, NULL, &err) < 0)
+        return failure_bad_request(&call->failure, call->arena, "%s in version \"v1\" cannot be handled as a %s: %s", type,
+                                   type, err.msg);
+    return 0;
+}
+
+static void binding(struct call *call, const struct route *route)
+{
+    const struct object *pod;
+    struct json *doc;
+
+    if (decode_as(call, "Binding", &doc) < 0 || !(pod = find_pod(call, route)) || bind_pod(call, pod, doc) < 0)
+        call_fail(call);
+    else
+        reply_success(call, 201);
+}
+
+static void eviction(struct call *call, const struct route *route)
+{
+    struct delete_options options = {0};
+    struct written written;
+    struct write write;
+    struct json *doc, *value;
+
+    if (decode_as(call, "Eviction", &doc) < 0 || body_write(call, &write, route, NULL) < 0 || !find_pod(call, route)) {
+        call_fail(call);
+        return;
+    }
+    if ((value = json_at(doc, "deleteOptions.gracePeriodSeconds"))) {
+        options.has_grace = true;
+        options.grace_sec = json_int(value, 0);
+    }
+    options.uid = json_at_string(doc, "deleteOptions.preconditions.uid");
+    options.resource_version = json_at_string(doc, "deleteOptions.preconditions.resourceVersion");
+    write.dry_run |= streq(json_string(json_item(json_at(doc, "deleteOptions.dryRun"), 0)), "All");
+    if (registry_delete(call->registry, &write, route->kind, route->ns, route->name, &options, &written) < 0)
+        call_fail(call);
+    else
+        reply_success(call, 201);
+}
+
+/* Which container is meant: the one named, or the only one. */
+static int find_container(struct call *call, const struct object *pod, const struct json *doc, const char **ret)
+{
+    static const char *const lists[] = {"spec.containers", "spec.initContainers", "spec.ephemeralContainers"};
+    const char *asked = query_string(call, "container");
+    CLEANUP(buf_done) struct buf names = {0};
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        JSON_EACH (json_at(doc, lists[i]), it) {
+            const char *name = json_get_string(it, "name");
+
+            if (*asked && streq(asked, name)) {
+                *ret = name;
+                return 0;
+            }
+            if (i == 0)
+                buf_printf(&names, "%s%s", names.len ? " " : "", name);
+        }
+    if (*asked)
+        return failure_bad_request(&call->failure, call->arena, "container %s is not valid for pod %s", asked, pod->name);
+    if (json_len(json_at(doc, "spec.containers")) != 1)
+        return failure_bad_request(&call->failure, call->arena,
+                                   "a container name must be specified for pod %s, choose one of: [%s]", pod->name,
+                                   names.data);
+    *ret = json_get_string(json_item(json_at(doc, "spec.containers"), 0), "name");
+    return 0;
+}
+
+/* log, exec, attach, portforward of a pod that no agent runs. */
+static void stream(struct call *call, const struct route *route)
+{
+    const struct object *pod = find_pod(call, route);
+    const char *container;
+    struct json *doc;
+
+    if (!pod) {
+        call_fail(call);
+        return;
+    }
+    doc = object_json(pod, call->arena);
+    if (!streq(route->sub->name, "portforward") && find_container(call, pod, doc, &container) < 0) {
+        call_fail(call);
+        return;
+    }
+    if (!json_string_or(json_at(doc, "spec.nodeName"), "")[0])
+        failure_bad_request(&call->failure, call->arena, "pod %s does not have a host assigned", pod->name);
+    else
+        failure_set(&call->failure, call->arena, 503, "ServiceUnavailable",
+                    "no node agent serves the streams of pod %s", pod->name);
+    call_fail(call);
+}
+
+static const struct pod_route {
+    const char *name;
+    void (*handle)(struct call *call, const struct route *route);
+} pod_routes[] = {
+    {"binding", binding}, {"eviction", eviction}, {"log", stream}, {"exec", stream}, {"attach", stream}, {"portforward", stream},
+};
+
+bool pod_subresource(struct call *call, const struct route *route)
+{
+    if (route->kind->id != KIND_POD)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(pod_routes); i++)
+        if (streq(pod_routes[i].name, route->sub->name)) {
+            pod_routes[i].handle(call, route);
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,115 @@
+#include "api/rest/rest.h"
+
+#include "base/clock.h"
+#include "base/yaml.h"
+
+#include <malloc.h>
+
+int rest_body(struct call *call, struct json **ret)
+{
+    struct err err = {0};
+
+    /* JSON is YAML as far as our reader goes, but has the better messages. */
+    if (call->req->body.len && call->req->body.s[0] == '{') {
+        if (json_parse(call->req->body, call->arena, ret, NULL, &err) == 0)
+            return 0;
+    } else if (yaml_parse_one(call->req->body, call->arena, ret, &err) == 0) {
+        if (json_is(*ret, JSON_OBJECT))
+            return 0;
+        err_set(&err, ERR_INVALID, "it is a %s, not an object", json_type_name(*ret));
+    }
+    return failure_bad_request(&call->failure, call->arena, "the body could not be read: %s", err.msg);
+}
+
+static void rest_status(struct call *call, const char *id)
+{
+    struct json *doc = json_new_object(call->arena);
+    struct json *counts;
+    struct store_stats stats;
+
+    (void)id;
+    store_stats(call->store, &stats);
+    json_set_string(call->arena, doc, "version", BERTH_VERSION);
+    json_set_int(call->arena, doc, "uptimeSec", (clock_monotonic() - call->api->started) / NSEC_PER_SEC);
+    json_set_int(call->arena, doc, "revision", store_revision(call->store));
+    json_set_int(call->arena, doc, "storeBytes", (int64_t)stats.memory_bytes);
+    json_set_int(call->arena, doc, "commits", (int64_t)stats.commits);
+    json_set_int(call->arena, doc, "lastCommitMicros", stats.last_commit_ns / 1000);
+    counts = json_set_object(call->arena, doc, "objects");
+    for (size_t i = 0; i < kind_count; i++)
+        if (kinds[i].stored) {
+            size_t n = store_count(call->store, kinds[i].id, NULL);
+
+            if (n)
+                json_set_int(call->arena, counts, kinds[i].plural, (int64_t)n);
+        }
+    if (call->api->config.hooks.status)
+        call->api->config.hooks.status(call->api->config.hooks.arg, call->arena, doc);
+    call_reply_json(call, 200, doc);
+}
+
+enum rest_who { REST_KNOWN, REST_ADMIN };
+
+static const struct rest_route {
+    const char *method;
+    const char *path; /* a trailing '*' takes the last segment as id */
+    enum rest_who who;
+    void (*handle)(struct call *call, const char *id);
+} routes[] = {
+    {"GET", "/v1/status", REST_KNOWN, rest_status},
+    {"POST", "/v1/apply", REST_KNOWN, rest_apply},
+    {"GET", "/v1/users", REST_ADMIN, rest_users_list},
+    {"POST", "/v1/users", REST_ADMIN, rest_users_add},
+    {"GET", "/v1/tokens", REST_KNOWN, rest_tokens_list},
+    {"POST", "/v1/tokens", REST_KNOWN, rest_tokens_add},
+    {"DELETE", "/v1/tokens/*", REST_KNOWN, rest_tokens_revoke},
+    {"POST", "/v1/kubeconfig", REST_KNOWN, rest_kubeconfig},
+};
+
+static bool path_matches(const char *pattern, const char *path, const char **id)
+{
+    size_t len = strlen(pattern);
+
+    *id = "";
+    if (pattern[len - 1] != '*')
+        return streq(pattern, path);
+    if (strncmp(pattern, path, len - 1) != 0 || !path[len - 1] || strchr(path + len - 1, '/'))
+        return false;
+    *id = path + len - 1;
+    return true;
+}
+
+static bool may(const struct call *call, enum rest_who who)
+{
+    return who == REST_ADMIN ? access_is_admin(&call->who) : access_is_known(&call->who);
+}
+
+bool rest_handle(struct call *call)
+{
+    bool known_path = false;
+
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        const struct rest_route *route = &routes[i];
+        const char *id;
+
+        if (!path_matches(route->path, call->req->path, &id))
+            continue;
+        known_path = true;
+        if (!streq(route->method, call->req->method))
+            continue;
+        if (!may(call, route->who)) {
+            failure_set(&call->failure, call->arena, 403, "Forbidden", "forbidden: User \"%s\" cannot %s path \"%s\"",
+                        call->who.user, route->method, call->req->path);
+            call_fail(call);
+        } else {
+            route->handle(call, id);
+        }
+        return true;
+    }
+    if (!known_path)
+        return false;
+    failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s", call->req->method,
+                call->req->path);
+    call_fail(call);
+    return true;
+}

@@ -1,0 +1,293 @@
+/* berthd: ties the parts together and runs them on one loop. Start: configuration, data folder, store,
+ * first objects, certificates, listeners, then the ready line. End: no new requests, answers under way
+ * leave, everything is durable, done. */
+#include "api/api.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "daemon/bootstrap.h"
+#include "daemon/config.h"
+#include "daemon/kubeconfig.h"
+#include "daemon/pki.h"
+#include "daemon/runner.h"
+#include "net/http.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define LOG_MODULE "berthd"
+
+#define STOP_TIMEOUT_MS 700 /* for answers under way, so that the end takes less than a second */
+
+struct daemon {
+    struct daemon_config config;
+    struct loop *loop;
+    struct store *store;
+    struct registry *registry;
+    struct runner *runner;
+    struct pki *pki;
+    struct http_tls *tls;
+    struct http_server *server;
+    struct api *api;
+    char *http_url, *https_url, *pid_path;
+    bool stopping;
+};
+
+/* Tells systemd, where it asked. */
+static void notify(const char *state)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    CLEANUP(fd_close) int fd = -1;
+    size_t len;
+
+    if (!path || (len = strlen(path)) == 0 || len >= sizeof(addr.sun_path))
+        return;
+    memcpy(addr.sun_path, path, len);
+    if (addr.sun_path[0] == '@')
+        addr.sun_path[0] = '\0';
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0)
+        sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&addr,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
+}
+
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static char *data_path(const struct daemon *d, const char *name)
+{
+    return mem_printf("%s/%s", d->config.data_dir, name);
+}
+
+static int make_kubeconfig(void *arg, const char *user, const char *const *groups, const char *ns, struct buf *ret,
+                           struct err *err)
+{
+    struct daemon *d = arg;
+    CLEANUP(pki_pair_done) struct pki_pair pair = {0};
+    size_t count = 0;
+
+    if (!d->https_url)
+        return err_set(err, ERR_UNAVAILABLE, "this server has no HTTPS address");
+    while (groups && groups[count])
+        count++;
+    if (pki_issue_client(d->pki, user, groups, count, clock_now(), &pair, err) < 0)
+        return -1;
+    kubeconfig_write(ret, &(struct kubeconfig){
+                              .cluster = "berth",
+                              .server = d->https_url,
+                              .ca_pem = pki_ca_pem(d->pki),
+                              .user = user,
+                              .cert_pem = pair.cert.data,
+                              .key_pem = pair.key.data,
+                              .ns = ns,
+                          });
+    return 0;
+}
+
+static void status_members(void *arg, struct arena *arena, struct json *doc)
+{
+    const struct daemon *d = arg;
+
+    json_set_string(arena, doc, "http", d->http_url);
+    json_set_string(arena, doc, "https", d->https_url);
+    json_set_string(arena, doc, "socket", d->config.socket);
+    json_set_string(arena, doc, "dataDir", d->config.data_dir);
+    json_set_string(arena, doc, "node", d->config.node_name);
+    json_set_int(arena, doc, "pid", getpid());
+}
+
+static int write_admin_kubeconfig(struct daemon *d, struct err *err)
+{
+    static const char *const groups[] = {"system:masters", NULL};
+    CLEANUP(free) char *path = data_path(d, "admin.kubeconfig");
+    CLEANUP(buf_done) struct buf text = {0};
+
+    if (!d->https_url)
+        return 0;
+    if (make_kubeconfig(d, "system:admin", groups, "default", &text, err) < 0)
+        return -1;
+    return file_write_atomic(path, buf_view(&text), 0600, err);
+}
+
+static int open_store(struct daemon *d, struct err *err)
+{
+    CLEANUP(free) char *path = data_path(d, "berth.db");
+
+    if (dir_make(d->config.data_dir, 0711, err) < 0 || store_open(path, d->loop, &d->store, err) < 0)
+        return -1;
+    d->registry = registry_new(d->store);
+    d->runner = runner_new(d->loop, d->registry);
+    if (bootstrap_objects(d->registry, err) < 0 || bootstrap_node(d->registry, &d->config, err) < 0)
+        return -1;
+    return 0;
+}
+
+static int open_pki(struct daemon *d, struct err *err)
+{
+    CLEANUP(free) char *dir = data_path(d, "pki");
+
+    if (!d->config.https)
+        return 0;
+    if (pki_open(dir, (const char *const *)d->config.extra_names.v, d->config.extra_names.len, clock_now(), &d->pki, err) < 0)
+        return -1;
+    return http_tls_new(pki_server_cert_path(d->pki), pki_server_key_path(d->pki), pki_ca_path(d->pki), &d->tls, err);
+}
+
+static int listen_all(struct daemon *d, struct err *err)
+{
+    struct api_config api = {
+        .loop = d->loop,
+        .registry = d->registry,
+        .hooks = {.arg = d, .kubeconfig = d->config.https ? make_kubeconfig : NULL, .status = status_members},
+    };
+    CLEANUP(free) char *folder = mem_strdup(d->config.socket);
+    char *slash = strrchr(folder, '/');
+    size_t n = 0;
+
+    vec_push(&d->config.admins, NULL);
+    api.admins = (const char *const *)d->config.admins.v;
+    d->api = api_new(&api);
+    d->server = http_server_new(d->loop, &(struct http_config){.server_name = "berth/" BERTH_VERSION}, api_handle, d->api);
+    if (slash && slash != folder) {
+        *slash = '\0';
+        if (dir_make(folder, 0755, err) < 0)
+            return -1;
+    }
+    if (http_listen_unix(d->server, d->config.socket, 0666, err) < 0)
+        return -1;
+    if (d->config.http) {
+        if (http_listen_tcp(d->server, d->config.http, NULL, err) < 0)
+            return -1;
+        d->http_url = mem_printf("http://%s", http_server_addr(d->server, n++));
+    }
+    if (d->config.https) {
+        if (http_listen_tcp(d->server, d->config.https, d->tls, err) < 0)
+            return -1;
+        d->https_url = mem_printf("https://%s", http_server_addr(d->server, n++));
+    }
+    return 0;
+}
+
+static int write_pid(struct daemon *d, struct err *err)
+{
+    CLEANUP(free) char *text = mem_printf("%d\n", (int)getpid());
+
+    d->pid_path = data_path(d, "berthd.pid");
+    return file_write_atomic(d->pid_path, str_from(text), 0644, err);
+}
+
+static void stopped(void *arg)
+{
+    struct daemon *d = arg;
+
+    loop_stop(d->loop);
+}
+
+static void on_signal(void *arg, int signo)
+{
+    struct daemon *d = arg;
+
+    if (d->stopping)
+        return;
+    d->stopping = true;
+    log_info("%s: ending", strsignal(signo));
+    notify("STOPPING=1");
+    http_server_stop(d->server, STOP_TIMEOUT_MS, stopped, d);
+}
+
+static void on_ready(void *arg, const struct err *failed)
+{
+    struct daemon *d = arg;
+
+    if (failed) {
+        log_error("%s", failed->msg);
+        loop_stop(d->loop);
+        return;
+    }
+    printf("berthd " BERTH_VERSION " ready: http %s https %s socket %s\n", d->http_url ? d->http_url : "off",
+           d->https_url ? d->https_url : "off", d->config.socket);
+    fflush(stdout);
+    notify("READY=1");
+}
+
+static int daemon_start(struct daemon *d, struct err *err)
+{
+    static const int signals[] = {SIGTERM, SIGINT};
+
+    d->loop = loop_new();
+    for (size_t i = 0; i < ARRAY_LEN(signals); i++)
+        if (loop_signal(d->loop, signals[i], on_signal, d, err) < 0)
+            return -1;
+    if (open_store(d, err) < 0 || open_pki(d, err) < 0 || listen_all(d, err) < 0 || write_admin_kubeconfig(d, err) < 0 ||
+        write_pid(d, err) < 0)
+        return -1;
+    store_defer(d->store, on_ready, d);
+    return 0;
+}
+
+static void daemon_done(struct daemon *d)
+{
+    api_free(d->api);
+    http_server_free(d->server);
+    http_tls_free(d->tls);
+    runner_free(d->runner);
+    registry_free(d->registry);
+    store_close(d->store);
+    pki_free(d->pki);
+    loop_free(d->loop);
+    if (d->pid_path)
+        unlink(d->pid_path);
+    free(d->pid_path);
+    free(d->http_url);
+    free(d->https_url);
+    config_done(&d->config);
+}
+
+int main(int argc, char **argv)
+{
+    struct config_env env = config_env_real();
+    struct daemon d = {0};
+    struct err err = {0};
+    int result;
+
+    if (config_load(&env, argc, argv, &d.config, &err) < 0) {
+        fprintf(stderr, "berthd: %s\n", err.msg);
+        return 2;
+    }
+    if (d.config.action == CONFIG_HELP) {
+        config_usage(stdout);
+        config_done(&d.config);
+        return 0;
+    }
+    if (d.config.action == CONFIG_VERSION) {
+        puts("berthd " BERTH_VERSION);
+        config_done(&d.config);
+        return 0;
+    }
+    /* Give memory back early: a list of thousands of pods is tens of megabytes for a moment. */
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    mallopt(M_ARENA_MAX, 2);
+    umask(022);
+    raise_file_limit();
+    log_set_level(d.config.log_level);
+    result = daemon_start(&d, &err);
+    if (result == 0)
+        result = loop_run(d.loop, &err);
+    if (result < 0)
+        fprintf(stderr, "berthd: %s\n", err.msg);
+    daemon_done(&d);
+    return result < 0 ? 1 : 0;
+}

@@ -1,0 +1,238 @@
+#include "registry/access.h"
+
+#include "registry/internal.h"
+
+bool access_is_admin(const struct identity *who)
+{
+    return identity_in_group(who, "system:masters") || identity_in_group(who, "berth:admins");
+}
+
+bool access_is_known(const struct identity *who)
+{
+    return identity_in_group(who, "system:authenticated");
+}
+
+#define READ (VERB_GET | VERB_LIST | VERB_WATCH)
+
+/* What members of a namespace may do there, and what everybody known may do everywhere. */
+static const struct grant {
+    int kind;
+    unsigned member;  /* verbs in one's namespaces */
+    unsigned anybody; /* verbs in all of the cluster */
+} grants[] = {
+    {KIND_POD, VERBS_STORED, 0},
+    {KIND_JOB, VERBS_STORED, 0},
+    {KIND_TRAINING_JOB, VERBS_STORED, 0},
+    {KIND_TASK_DEFINITION, VERBS_STORED, 0},
+    {KIND_CONFIG_MAP, VERBS_STORED, 0},
+    {KIND_SECRET, VERBS_STORED, 0},
+    {KIND_PVC, VERBS_STORED, 0},
+    {KIND_SERVICE, VERBS_STORED, 0},
+    {KIND_EVENT, READ, 0},
+    {KIND_RESOURCE_QUOTA, READ, 0},
+    {KIND_LIMIT_RANGE, READ, 0},
+    {KIND_SERVICE_ACCOUNT, READ, 0},
+    {KIND_LEASE, READ, 0},
+    {KIND_POD_METRICS, READ, 0},
+    {KIND_NAMESPACE, READ, READ},
+    {KIND_NODE, READ, READ},
+    {KIND_PRIORITY_CLASS, READ, READ},
+    {KIND_STORAGE_CLASS, READ, READ},
+    {KIND_PV, READ, READ},
+    {KIND_TASK_TEMPLATE, READ, READ},
+    {KIND_NODE_METRICS, READ, READ},
+    {KIND_SELF_SUBJECT_ACCESS_REVIEW, VERB_CREATE, VERB_CREATE},
+    {KIND_SELF_SUBJECT_RULES_REVIEW, VERB_CREATE, VERB_CREATE},
+    {KIND_SELF_SUBJECT_REVIEW, VERB_CREATE, VERB_CREATE},
+};
+
+static const struct verb_name {
+    const char *name;
+    unsigned bit;
+} verb_names[] = {
+    {"create", VERB_CREATE}, {"delete", VERB_DELETE}, {"deletecollection", VERB_DELETE_COLLECTION},
+    {"get", VERB_GET},       {"list", VERB_LIST},     {"patch", VERB_PATCH},
+    {"update", VERB_UPDATE}, {"watch", VERB_WATCH},
+};
+
+static unsigned verb_bit(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(verb_names); i++)
+        if (streq(verb_names[i].name, name))
+            return verb_names[i].bit;
+    return 0;
+}
+
+static const struct grant *grant_of(int kind)
+{
+    for (size_t i = 0; i < ARRAY_LEN(grants); i++)
+        if (grants[i].kind == kind)
+            return &grants[i];
+    return NULL;
+}
+
+static bool named_in(struct str list, const struct identity *who)
+{
+    struct str name;
+
+    while (str_split(&list, ',', &name)) {
+        name = str_trim(name);
+        if (str_is(name, who->user))
+            return true;
+        if (name.len > 1 && name.s[0] == '@')
+            for (unsigned i = 0; i < who->group_count; i++)
+                if (str_is((struct str){name.s + 1, name.len - 1}, who->groups[i]))
+                    return true;
+    }
+    return false;
+}
+
+static struct str annotation(const struct object *object, const char *key, struct arena *arena)
+{
+    const struct json *doc = object_json(object, arena);
+
+    return json_str(json_get(json_at(doc, "metadata.annotations"), key));
+}
+
+static bool is_member(struct registry *registry, const struct identity *who, const char *ns)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct object *space;
+
+    if (!*ns)
+        return false;
+    if (streq(ns, who->user))
+        return true;
+    space = store_get(registry->store, KIND_NAMESPACE, "", ns);
+    return space && named_in(annotation(space, MEMBERS_ANNOTATION, &arena), who);
+}
+
+/* Paths that are no resource: health and version for everybody, discovery for everybody known. */
+static bool path_allowed(const struct identity *who, const char *path)
+{
+    static const char *const open_paths[] = {"/healthz", "/livez", "/readyz", "/version"};
+    static const char *const known_paths[] = {"/api", "/apis", "/openapi"};
+
+    for (size_t i = 0; i < ARRAY_LEN(open_paths); i++)
+        if (starts_with(path, open_paths[i]))
+            return true;
+    for (size_t i = 0; i < ARRAY_LEN(known_paths); i++)
+        if (starts_with(path, known_paths[i]))
+            return access_is_known(who);
+    return false;
+}
+
+/* Another user's work in a shared namespace. */
+static bool foreign(struct registry *registry, const struct identity *who, const struct access *access)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct object *object;
+    struct str user;
+
+    if (!*access->name || !access->kind->stored || streq(access->ns, who->user))
+        return false;
+    object = store_get(registry->store, access->kind->id, access->ns, access->name);
+    if (!object)
+        return false;
+    user = annotation(object, USER_ANNOTATION, &arena);
+    return !user.s || !str_is(user, who->user);
+}
+
+static bool needs_owner(const struct access *access)
+{
+    bool reads = streq(access->verb, "get") || streq(access->verb, "list") || streq(access->verb, "watch");
+
+    if (*access->subresource && !streq(access->subresource, "status"))
+        return true;
+    return !reads || access->kind->id == KIND_SECRET;
+}
+
+static bool user_allowed(struct registry *registry, const struct identity *who, const struct access *access)
+{
+    const struct grant *grant = grant_of(access->kind->id);
+    unsigned bit = verb_bit(access->verb);
+
+    if (!grant)
+        return false;
+    if (grant->anybody & bit)
+        return !*access->subresource;
+    if (!(grant->member & bit) || !is_member(registry, who, access->ns))
+        return false;
+    if (streq(access->subresource, "binding") || streq(access->subresource, "finalize") ||
+        (streq(access->subresource, "status") && (bit & (VERB_UPDATE | VERB_PATCH))))
+        return false;
+    if (access->kind->id == KIND_SECRET && !*access->name && (bit & READ))
+        return streq(access->ns, who->user);
+    if (bit == VERB_DELETE_COLLECTION)
+        return streq(access->ns, who->user);
+    return !needs_owner(access) || !foreign(registry, who, access);
+}
+
+bool access_allowed(struct registry *registry, const struct identity *who, const struct access *access)
+{
+    if (access_is_admin(who))
+        return true;
+    if (!access->kind)
+        return path_allowed(who, access->path);
+    if (!access_is_known(who))
+        return false;
+    if (identity_in_group(who, "berth:viewers") && (verb_bit(access->verb) & READ) && access->kind->id != KIND_SECRET &&
+        (!*access->subresource || streq(access->subresource, "status")))
+        return true;
+    return user_allowed(registry, who, access);
+}
+
+int access_check(struct registry *registry, const struct identity *who, const struct access *access, struct arena *arena,
+                 struct failure *failure)
+{
+    const struct kind *kind = access->kind;
+    const char *plural, *where;
+
+    if (access_allowed(registry, who, access))
+        return 0;
+    if (!kind)
+        return failure_set(failure, arena, 403, "Forbidden", "forbidden: User \"%s\" cannot %s path \"%s\"", who->user,
+                           access->verb, access->path);
+    plural = *access->subresource ? arena_printf(arena, "%s/%s", kind->plural, access->subresource) : kind->plural;
+    where = *access->ns ? arena_printf(arena, " in the namespace \"%s\"", access->ns) : " at the cluster scope";
+    return failure_forbidden(failure, arena, kind->group, plural, *access->name ? access->name : "",
+                             arena_printf(arena, "User \"%s\" cannot %s resource \"%s\" in API group \"%s\"%s", who->user,
+                                          access->verb, plural, kind->group, where));
+}
+
+static void add_rule(struct arena *arena, struct json *rules, unsigned verbs, const char *group, const char *plural)
+{
+    struct json *rule = json_push_object(arena, rules);
+    struct json *list = json_set_array(arena, rule, "verbs");
+
+    for (size_t i = 0; i < ARRAY_LEN(verb_names); i++)
+        if (verbs & verb_names[i].bit)
+            json_push_string(arena, list, verb_names[i].name);
+    list = json_set_array(arena, json_item(rules, json_len(rules) - 1), "apiGroups");
+    json_push_string(arena, list, group);
+    list = json_set_array(arena, json_item(rules, json_len(rules) - 1), "resources");
+    json_push_string(arena, list, plural);
+}
+
+struct json *access_rules(struct registry *registry, const struct identity *who, const char *ns, struct arena *arena)
+{
+    struct json *rules = json_new_array(arena);
+    bool member = is_member(registry, who, ns);
+
+    if (access_is_admin(who)) {
+        struct json *rule;
+
+        add_rule(arena, rules, 0, "*", "*");
+        rule = json_item(rules, 0);
+        json_push_string(arena, json_get(rule, "verbs"), "*");
+        return rules;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(grants); i++) {
+        const struct kind *kind = kind_by_id(grants[i].kind);
+        unsigned verbs = grants[i].anybody | (member ? grants[i].member : 0);
+
+        if (kind && verbs && access_is_known(who))
+            add_rule(arena, rules, verbs, kind->group, kind->plural);
+    }
+    return rules;
+}

@@ -1,0 +1,31 @@
+/* access - who may do what. One function, asked before every request is carried out.
+ *
+ * Admins (groups system:masters and berth:admins) may do everything. A user has a namespace of the same
+ * name, and those whose annotation berth.dev/members names the user or one of the groups (@group). In
+ * it a user works with pods, jobs, claims and the like and reads the rest; what another user made there
+ * cannot be changed, entered or read out. Viewers (group berth:viewers) read everything but secrets.
+ * Everybody known may read nodes, namespaces and classes. */
+#pragma once
+
+#include "objects/kind.h"
+#include "registry/registry.h"
+
+#define MEMBERS_ANNOTATION "berth.dev/members"
+
+struct access {
+    const char *verb;        /* "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection" */
+    const struct kind *kind; /* NULL: not a resource; path is asked */
+    const char *subresource; /* "" when none */
+    const char *ns;          /* "" for cluster-scoped and all-namespace requests */
+    const char *name;        /* "" when none */
+    const char *path;        /* of requests for no resource: "/version" */
+};
+
+bool access_is_admin(const struct identity *who);
+bool access_is_known(const struct identity *who); /* not anonymous */
+bool access_allowed(struct registry *registry, const struct identity *who, const struct access *access);
+/* 0, or -1 with the 403 as Kubernetes words it. */
+int access_check(struct registry *registry, const struct identity *who, const struct access *access, struct arena *arena,
+                 struct failure *failure);
+/* The rules of one identity in a namespace, for `kubectl auth can-i --list`: an array of resourceRules. */
+struct json *access_rules(struct registry *registry, const struct identity *who, const char *ns, struct arena *arena);

@@ -1,0 +1,18 @@
+/* identity - who asks: a name, groups, and what that allows. */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define IDENTITY_GROUPS_MAX 32
+
+struct identity {
+    const char *user; /* "alice", "system:admin", "system:anonymous" */
+    const char *groups[IDENTITY_GROUPS_MAX];
+    unsigned group_count;
+    bool has_uid; /* the operating system's user, where one is known */
+    uid_t uid;
+    gid_t gid;
+};
+
+bool identity_in_group(const struct identity *who, const char *group);

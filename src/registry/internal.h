@@ -1,0 +1,49 @@
+/* What the files of registry share. */
+#pragma once
+
+#include "base/vec.h"
+#include "registry/registry.h"
+
+/* Whose work an object is; set by the registry for everybody but admins, kept on every update. */
+#define USER_ANNOTATION "berth.dev/user"
+
+struct admission {
+    registry_admit admit;
+    void *arg;
+};
+
+struct registry {
+    struct store *store;
+    VEC(struct admission) admissions;
+    uint64_t event_seq;
+};
+
+/* How much of an object a write may change. */
+enum write_scope {
+    SCOPE_MAIN,   /* all but status */
+    SCOPE_STATUS, /* status alone (and metadata, as Kubernetes allows) */
+    SCOPE_ALL,    /* both: Berth's own controllers */
+};
+
+int64_t write_now(const struct write *write);
+enum write_scope write_scope_of(const struct write *write, const struct kind *kind);
+
+/* apiVersion and kind of doc against the kind, then its fields against the schema. */
+int write_decode(const struct write *write, const struct kind *kind, struct json *doc);
+int registry_admit_all(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
+                       struct json *doc, const struct object *old);
+/* Gives doc the next revision (not on a dry run), stores it, fills ret. */
+void registry_commit(struct registry *registry, const struct write *write, const struct kind *kind, struct json *doc,
+                     struct written *ret);
+/* Removes object; doc is its last state (NULL: as stored). */
+void registry_drop(struct registry *registry, const struct write *write, const struct object *object, struct json *doc,
+                   struct written *ret);
+/* update's second half: doc replaces old. */
+int registry_replace(struct registry *registry, const struct write *write, enum write_scope scope,
+                     const struct object *old, struct json *old_doc, struct json *doc, struct written *ret);
+/* A change that deletion makes (deletionTimestamp, finalizers): no rules apply. */
+void registry_mark(struct registry *registry, const struct write *write, const struct object *old, struct json *doc,
+                   struct written *ret);
+/* Who owns the fields of this write; time holds CLOCK_TEXT_MAX bytes. */
+struct apply_request write_request(const struct write *write, const struct kind *kind, char *time);
+int registry_missing(const struct write *write, const struct kind *kind, const char *name);

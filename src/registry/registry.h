@@ -1,0 +1,79 @@
+/* registry - every write and read of objects goes through here: decoding is done, rules are applied
+ * (defaults, validation, admission, immutability, ownership of fields), revisions are given, the store is
+ * told. The API, the controllers and the engines all use these calls, so a rule holds for everybody.
+ *
+ * Calls change memory at once; whoever answers a client does so through store_defer (see store.h). */
+#pragma once
+
+#include "objects/failure.h"
+#include "objects/kind.h"
+#include "objects/patch.h"
+#include "registry/identity.h"
+#include "store/store.h"
+
+struct registry;
+
+struct registry *registry_new(struct store *store);
+void registry_free(struct registry *registry);
+struct store *registry_store(const struct registry *registry);
+
+enum field_validation { FIELDS_IGNORE, FIELDS_WARN, FIELDS_STRICT };
+
+struct write {
+    const struct identity *who; /* NULL: Berth itself */
+    const char *manager;        /* field manager; NULL: "berth" */
+    const char *subresource;    /* "" or "status"; NULL: "" */
+    enum field_validation validation;
+    bool dry_run;
+    bool force;                 /* apply: take over conflicting fields */
+    bool applied;               /* the registry's own: managedFields are right already */
+    int64_t now;                /* wall clock; 0: registry asks the clock */
+    struct arena *arena;        /* for everything made on the way; outlives the call's results */
+    struct json *warnings;      /* array that gets warning texts; NULL: not wanted */
+    const char *duplicates;     /* repeated members the parser found ("spec.x,…"); NULL: none */
+    struct failure *failure;    /* filled on -1 */
+};
+
+/* What is stored afterwards; borrowed until control returns to the loop. A dry run has made its object for
+ * the answer alone: written_done releases it (and is fine, if needless, after other writes). */
+struct written {
+    const struct object *object;
+    struct object *dry;
+    bool created; /* update and apply that made it */
+    bool deleted; /* delete: it is gone already (else it is on its way) */
+};
+
+void written_done(struct written *written);
+static inline void written_done_cleanup_(struct written *written)
+{
+    written_done(written);
+}
+
+/* doc: metadata.namespace may be absent; ns is the request's ("" for cluster-scoped kinds). doc is changed. */
+int registry_create(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns, struct json *doc, struct written *ret);
+int registry_update(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns, const char *name, struct json *doc, struct written *ret);
+int registry_patch(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns, const char *name, enum patch_type type, struct json *patch, struct written *ret);
+
+enum propagation { PROPAGATE_DEFAULT, PROPAGATE_BACKGROUND, PROPAGATE_FOREGROUND, PROPAGATE_ORPHAN };
+struct delete_options {
+    bool has_grace;
+    int64_t grace_sec;
+    enum propagation propagation;
+    const char *uid;              /* preconditions; NULL: none */
+    const char *resource_version;
+};
+int registry_delete(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns, const char *name, const struct delete_options *options, struct written *ret);
+
+/* For controllers and engines: changes an object by a function that edits its document in place; runs the
+ * same rules. edit returns false to leave it as it is. ERR: failure NotFound when it is gone. */
+typedef bool (*registry_edit)(void *arg, struct arena *arena, struct json *doc);
+int registry_edit_object(struct registry *registry, const struct write *write, const struct object *object, registry_edit edit, void *arg, struct written *ret);
+
+/* Admission asked of every create and update before it is stored; registered by the controllers. Returns -1
+ * with failure to refuse. May change doc (LimitRange defaults). */
+typedef int (*registry_admit)(void *arg, const struct write *write, const struct kind *kind, const char *ns, struct json *doc, const struct object *old);
+void registry_add_admission(struct registry *registry, registry_admit admit, void *arg);
+
+/* Records an event about an object (count goes up for a repeated one). type "Normal" or "Warning". */
+void registry_event(struct registry *registry, const struct object *about, const char *type, const char *reason, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));

@@ -1,0 +1,341 @@
+/* Updates and patches: a new document takes the place of a stored one. What the server alone decides
+ * (uid, creation, deletion, generation) is carried over; a write that changes nothing gets no revision. */
+#include "registry/internal.h"
+
+#include "base/clock.h"
+
+static const char modified[] =
+    "the object has been modified; please apply your changes to the latest version and try again";
+
+static void carry(struct arena *arena, struct json *meta, const struct json *old_meta, const char *key)
+{
+    const struct json *value = json_get(old_meta, key);
+
+    if (value)
+        json_set(arena, meta, key, *value);
+    else
+        json_remove(meta, key);
+}
+
+/* What an update cannot touch comes from the stored object. */
+static void carry_metadata(const struct write *write, struct json *meta, const struct json *old_meta)
+{
+    static const char *const kept[] = {"creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"};
+    const struct json *user = json_get(json_get(old_meta, "annotations"), USER_ANNOTATION);
+    struct json *annotations;
+
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+        carry(write->arena, meta, old_meta, kept[i]);
+    json_remove(meta, "selfLink");
+    if (!json_string_or(json_get(meta, "uid"), "")[0])
+        carry(write->arena, meta, old_meta, "uid");
+    if (!json_get(meta, "managedFields"))
+        carry(write->arena, meta, old_meta, "managedFields");
+    if (json_string_or(json_get(meta, "generateName"), "")[0] == 0)
+        carry(write->arena, meta, old_meta, "generateName");
+    if (user) {
+        annotations = json_need_object(write->arena, meta, "annotations");
+        json_set(write->arena, annotations, USER_ANNOTATION, *user);
+    } else if ((annotations = json_get(meta, "annotations"))) {
+        json_remove(annotations, USER_ANNOTATION);
+        if (!json_len(annotations))
+            json_remove(meta, "annotations");
+    }
+}
+
+/* All of doc but metadata, status and the type comes from old: a write to /status. */
+static void carry_all_but_status(const struct write *write, struct json *doc, const struct json *old_doc)
+{
+    struct json *meta = json_get(doc, "metadata");
+
+    JSON_EACH_MEMBER (old_doc, it)
+        if (!streq(it->key, "metadata") && !streq(it->key, "status"))
+            json_set_str(write->arena, doc, (struct str){it->key, it->key_len}, it->value);
+    for (size_t i = 0; i < json_len(doc);) {
+        const struct json_member *member = &doc->members->v[i];
+
+        if (!streq(member->key, "metadata") && !streq(member->key, "status") && !json_get(old_doc, member->key))
+            json_remove(doc, member->key);
+        else
+            i++;
+    }
+    carry(write->arena, meta, json_get(old_doc, "metadata"), "ownerReferences");
+}
+
+/* Same content, whatever the revision and whoever owns the fields. */
+static bool same_content(const struct json *a, const struct json *b)
+{
+    if (json_len(a) != json_len(b))
+        return false;
+    JSON_EACH_MEMBER (a, it) {
+        const struct json *other = json_get(b, it->key);
+
+        if (!other)
+            return false;
+        if (!streq(it->key, "metadata")) {
+            if (!json_equal(&it->value, other))
+                return false;
+            continue;
+        }
+        JSON_EACH_MEMBER (&it->value, m)
+            if (!streq(m->key, "resourceVersion") && !streq(m->key, "managedFields") &&
+                !json_equal(&m->value, json_get(other, m->key)))
+                return false;
+        JSON_EACH_MEMBER (other, m)
+            if (!json_get(&it->value, m->key) && !streq(m->key, "resourceVersion") && !streq(m->key, "managedFields"))
+                return false;
+    }
+    return true;
+}
+
+static bool spec_changed(const struct json *doc, const struct json *old_doc)
+{
+    JSON_EACH_MEMBER (doc, it)
+        if (!streq(it->key, "metadata") && !streq(it->key, "status") &&
+            !json_equal(&it->value, json_get(old_doc, it->key)))
+            return true;
+    JSON_EACH_MEMBER (old_doc, it)
+        if (!streq(it->key, "metadata") && !streq(it->key, "status") && !json_get(doc, it->key))
+            return true;
+    return false;
+}
+
+/* An object on its way out that nothing holds any more. */
+static bool deletion_complete(const struct kind *kind, const struct json *doc)
+{
+    const struct json *meta = json_get(doc, "metadata");
+
+    if (!json_get(meta, "deletionTimestamp") || json_len(json_get(meta, "finalizers")))
+        return false;
+    if (kind->id == KIND_NAMESPACE && json_len(json_at(doc, "spec.finalizers")))
+        return false;
+    return json_int(json_get(meta, "deletionGracePeriodSeconds"), 0) == 0;
+}
+
+static int check_preconditions(const struct write *write, const struct object *old, const struct json *meta)
+{
+    const struct kind *kind = old->kind;
+    const char *rv = json_string_or(json_get(meta, "resourceVersion"), "");
+    const char *uid = json_string_or(json_get(meta, "uid"), "");
+    int64_t revision;
+
+    if (*uid && !streq(uid, old->uid))
+        return failure_conflict(write->failure, write->arena, kind->group, kind->plural, old->name,
+                                arena_printf(write->arena,
+                                             "Precondition failed: UID in precondition: %s, UID in object meta: %s", uid,
+                                             old->uid));
+    if (!*rv || streq(rv, "0"))
+        return 0;
+    if (!str_to_int(str_from(rv), &revision)) {
+        struct field_errors errors = {.arena = write->arena};
+
+        field_invalid(&errors, "metadata.resourceVersion", json_get(meta, "resourceVersion"), "%s",
+                      "must be specified for an update");
+        return field_errors_finish(&errors, write->failure, kind->group, kind->name, old->name);
+    }
+    if (revision != old->rv)
+        return failure_conflict(write->failure, write->arena, kind->group, kind->plural, old->name, modified);
+    return 0;
+}
+
+int registry_replace(struct registry *registry, const struct write *write, enum write_scope scope,
+                     const struct object *old, struct json *old_doc, struct json *doc, struct written *ret)
+{
+    const struct kind *kind = old->kind;
+    struct rule_ctx ctx = {.arena = write->arena, .now = write_now(write), .name = old->name};
+    struct field_errors errors = {.arena = write->arena};
+    struct json *meta = json_need_object(write->arena, doc, "metadata");
+    const struct json *old_meta = json_get(old_doc, "metadata");
+    char time[CLOCK_TEXT_MAX];
+
+    if (check_preconditions(write, old, meta) < 0)
+        return -1;
+    if (kind->namespaced)
+        json_set_string(write->arena, meta, "namespace", old->ns);
+    carry_metadata(write, meta, old_meta);
+    if (scope == SCOPE_STATUS)
+        carry_all_but_status(write, doc, old_doc);
+    if (kind->defaults)
+        kind->defaults(&ctx, doc);
+    if (scope == SCOPE_MAIN || (scope == SCOPE_ALL && !kind->has_status))
+        kind_prepare(kind, &ctx, doc, old_doc);
+    if (scope != SCOPE_STATUS && registry_admit_all(registry, write, kind, old->ns, doc, old) < 0)
+        return -1;
+    object_check_metadata(kind, &ctx, doc, old_doc, &errors);
+    if (scope == SCOPE_STATUS && kind->validate_status)
+        kind->validate_status(&ctx, doc, old_doc, &errors);
+    if (scope == SCOPE_MAIN || (scope == SCOPE_ALL && write->who))
+        if (kind->validate)
+            kind->validate(&ctx, doc, old_doc, &errors);
+    if (field_errors_finish(&errors, write->failure, kind->group, kind->name, old->name) < 0)
+        return -1;
+    if (kind->has_generation && spec_changed(doc, old_doc))
+        json_set_int(write->arena, meta, "generation", json_int(json_get(old_meta, "generation"), 0) + 1);
+    if (write->who && !write->applied) {
+        struct apply_request request = write_request(write, kind, time);
+
+        managed_fields_update(&request, write->arena, old_doc, doc);
+    }
+    if (deletion_complete(kind, doc)) {
+        registry_drop(registry, write, old, doc, ret);
+        return 0;
+    }
+    if (same_content(doc, old_doc) && (!write->applied || json_equal(json_get(meta, "managedFields"),
+                                                                     json_get(old_meta, "managedFields")))) {
+        *ret = (struct written){.object = old};
+        return 0;
+    }
+    registry_commit(registry, write, kind, doc, ret);
+    return 0;
+}
+
+int registry_update(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
+                    const char *name, struct json *doc, struct written *ret)
+{
+    const struct object *old = store_get(registry->store, kind->id, ns, name);
+    struct json *meta;
+    const char *given;
+
+    *ret = (struct written){0};
+    if (write_decode(write, kind, doc) < 0)
+        return -1;
+    meta = json_need_object(write->arena, doc, "metadata");
+    given = json_string_or(json_get(meta, "name"), "");
+    if (*given && !streq(given, name))
+        return failure_bad_request(write->failure, write->arena,
+                                   "the name of the object (%s) does not match the name on the URL (%s)", given, name);
+    given = json_string_or(json_get(meta, "namespace"), "");
+    if (*given && !streq(given, ns))
+        return failure_bad_request(write->failure, write->arena, "%s",
+                                   "the namespace of the provided object does not match the namespace sent on the request");
+    json_set_string(write->arena, meta, "name", name);
+    if (!old)
+        return registry_missing(write, kind, name);
+    return registry_replace(registry, write, write_scope_of(write, kind), old, object_json(old, write->arena), doc, ret);
+}
+
+/* Server-side apply of something that is not there creates it. */
+static int apply_new(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
+                     const char *name, struct json *patch, struct written *ret)
+{
+    struct write create = *write;
+    char time[CLOCK_TEXT_MAX];
+    struct apply_request request = write_request(write, kind, time);
+    struct json *doc;
+
+    if (write->subresource && *write->subresource)
+        return registry_missing(write, kind, name);
+    if (patch_apply(&request, write->arena, NULL, patch, &doc, write->failure) < 0)
+        return -1;
+    create.applied = true;
+    if (registry_create(registry, &create, kind, ns, doc, ret) < 0)
+        return -1;
+    return 0;
+}
+
+static int check_applied(const struct write *write, const struct kind *kind, const char *ns, const char *name,
+                         struct json *patch)
+{
+    const struct json *meta = json_get(patch, "metadata");
+    const char *given = json_string_or(json_get(meta, "name"), name);
+
+    if (!streq(given, name))
+        return failure_bad_request(write->failure, write->arena,
+                                   "the name of the object (%s) does not match the name on the URL (%s)", given, name);
+    given = json_string_or(json_get(meta, "namespace"), ns);
+    if (!streq(given, ns))
+        return failure_bad_request(write->failure, write->arena, "%s",
+                                   "the namespace of the provided object does not match the namespace sent on the request");
+    if (!json_get_string(patch, "apiVersion") || !json_get_string(patch, "kind"))
+        return failure_bad_request(write->failure, write->arena, "%s",
+                                   "apiVersion and kind must be set in the applied object");
+    return write_decode(write, kind, patch);
+}
+
+static int patch_document(const struct write *write, const struct kind *kind, enum patch_type type, struct json *doc,
+                          struct json *patch)
+{
+    switch (type) {
+    case PATCH_JSON:
+        return patch_json(write->arena, doc, patch, write->failure);
+    case PATCH_MERGE:
+        return patch_merge(write->arena, doc, patch, write->failure);
+    default:
+        return patch_strategic(kind_schema(kind), write->arena, doc, patch, write->failure);
+    }
+}
+
+/* Unknown members that a patch brought in, worded as Kubernetes does for patches. */
+static int patched_decode(const struct write *write, const struct kind *kind, struct json *doc, const struct json *patch)
+{
+    struct failure *failure = write->failure;
+    const char *mark;
+
+    if (write_decode(write, kind, doc) == 0)
+        return 0;
+    mark = strstr(failure->message, "strict decoding error: ");
+    if (mark) {
+        struct field_errors errors = {.arena = write->arena};
+
+        field_invalid(&errors, "patch", patch, "%s", mark);
+        return field_errors_finish(&errors, failure, "", "", "");
+    }
+    return -1;
+}
+
+int registry_patch(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
+                   const char *name, enum patch_type type, struct json *patch, struct written *ret)
+{
+    const struct object *old = store_get(registry->store, kind->id, ns, name);
+    struct write inner = *write;
+    struct json *old_doc, *doc;
+    char time[CLOCK_TEXT_MAX];
+
+    *ret = (struct written){0};
+    if (type == PATCH_APPLY) {
+        struct apply_request request = write_request(write, kind, time);
+
+        if (check_applied(write, kind, ns, name, patch) < 0)
+            return -1;
+        json_set_string(write->arena, json_need_object(write->arena, patch, "metadata"), "name", name);
+        if (!old)
+            return apply_new(registry, write, kind, ns, name, patch, ret);
+        old_doc = object_json(old, write->arena);
+        if (patch_apply(&request, write->arena, old_doc, patch, &doc, write->failure) < 0)
+            return -1;
+        inner.applied = true;
+        return registry_replace(registry, &inner, write_scope_of(write, kind), old, old_doc, doc, ret);
+    }
+    if (!old)
+        return registry_missing(write, kind, name);
+    old_doc = object_json(old, write->arena);
+    doc = object_json(old, write->arena);
+    if (patch_document(write, kind, type, doc, patch) < 0)
+        return -1;
+    if (patched_decode(write, kind, doc, patch) < 0)
+        return -1;
+    if (!streq(json_at_string(doc, "metadata.name"), name))
+        return failure_bad_request(write->failure, write->arena,
+                                   "the name of the object (%s) does not match the name on the URL (%s)",
+                                   json_string_or(json_at(doc, "metadata.name"), ""), name);
+    return registry_replace(registry, &inner, write_scope_of(write, kind), old, old_doc, doc, ret);
+}
+
+int registry_edit_object(struct registry *registry, const struct write *write, const struct object *object,
+                         registry_edit edit, void *arg, struct written *ret)
+{
+    const struct object *old = store_get(registry->store, object->kind->id, object->ns, object->name);
+    struct json *old_doc, *doc;
+
+    *ret = (struct written){0};
+    if (!old || !streq(old->uid, object->uid))
+        return registry_missing(write, object->kind, object->name);
+    old_doc = object_json(old, write->arena);
+    doc = object_json(old, write->arena);
+    if (!edit(arg, write->arena, doc)) {
+        ret->object = old;
+        return 0;
+    }
+    json_remove(json_get(doc, "metadata"), "resourceVersion");
+    return registry_replace(registry, write, SCOPE_ALL, old, old_doc, doc, ret);
+}
