@@ -83,5 +83,6 @@ static inline void schema_report_done_cleanup_(struct schema_report *report)
 }
 
 /* A Kubernetes protobuf body (k8s\0 envelope) as JSON with apiVersion and kind set. Zero values are left
- * out. The type is looked up by the envelope's kind. ERR_INVALID, ERR_UNSUPPORTED (kind without a table). */
+ * out. The type is looked up by the envelope's kind. ERR_INVALID, ERR_UNSUPPORTED (kind without a table),
+ * ERR_LIMIT. */
 int schema_from_protobuf(struct str body, struct arena *arena, struct json **ret, struct err *err);

@@ -18,6 +18,8 @@
 
 #include <assert.h>
 
+#undef linux /* a field of that name; gnu17 makes it 1 */
+
 #define PACKAGE_META           "io.k8s.apimachinery.pkg.apis.meta.v1"
 #define PACKAGE_CORE           "io.k8s.api.core.v1"
 #define PACKAGE_AUTHENTICATION "io.k8s.api.authentication.v1"

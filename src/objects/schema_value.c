@@ -10,7 +10,9 @@
 
 #define LAYOUT_SECONDS "2006-01-02T15:04:05Z07:00"
 #define LAYOUT_MICROS  "2006-01-02T15:04:05.000000Z07:00"
-#define ZERO_TIME      "0001-01-01T00:00:00Z"
+#define YEAR_0_SEC     INT64_C(-62167219200)
+#define ZERO_TIME_SEC  INT64_C(-62135596800) /* the start of year 1 */
+#define YEAR_9999_SEC  INT64_C(253402300799)
 
 /* Sign, digits and dots, then nothing but characters that suffixes are made of. */
 static bool looks_like_quantity(struct str s)
@@ -190,12 +192,10 @@ static int read_clock(struct time_reader *in, struct tm *tm)
     return 0;
 }
 
-/* ret is in UTC, its tm_year and tm_mon as in struct tm. */
-static int read_time(struct time_reader *in, struct tm *ret, int *ret_micros)
+static int read_time(struct time_reader *in, int64_t *ret_sec, int *ret_micros)
 {
     int year, month, day, offset;
     struct tm tm = {0};
-    time_t t;
 
     if (read_piece(in, "", "2006", 4, 4, &year) < 0 || read_piece(in, "-", "01", 2, 2, &month) < 0)
         return -1;
@@ -216,27 +216,38 @@ static int read_time(struct time_reader *in, struct tm *ret, int *ret_micros)
     tm.tm_year = year - 1900;
     tm.tm_mon = month - 1;
     tm.tm_mday = day;
-    t = timegm(&tm) - offset;
-    gmtime_r(&t, ret);
+    *ret_sec = (int64_t)timegm(&tm) - offset;
     return 0;
+}
+
+bool schema_time_text(int64_t sec, int64_t micros, char text[SCHEMA_TIME_TEXT_MAX])
+{
+    char fraction[24] = "";
+    time_t t = (time_t)sec;
+    struct tm tm;
+
+    if (sec < YEAR_0_SEC || sec > YEAR_9999_SEC || micros > 999999 || !gmtime_r(&t, &tm))
+        return false;
+    if (micros >= 0)
+        snprintf(fraction, sizeof(fraction), ".%06d", (int)micros);
+    snprintf(text, SCHEMA_TIME_TEXT_MAX, "%04d-%02d-%02dT%02d:%02d:%02d%sZ", tm.tm_year + 1900, tm.tm_mon + 1,
+             tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, fraction);
+    return true;
 }
 
 int schema_check_time(struct arena *arena, struct json *value, bool micro, struct err *err)
 {
     struct time_reader in = {.all = json_str(value), .rest = json_str(value), .micro = micro, .err = err};
-    char text[80];
-    struct tm tm;
+    char text[SCHEMA_TIME_TEXT_MAX];
     int micros = 0;
+    int64_t sec = 0;
 
-    if (read_time(&in, &tm, &micros) < 0)
+    if (read_time(&in, &sec, &micros) < 0)
         return -1;
-    snprintf(text, sizeof(text), "%04d-%02d-%02dT%02d:%02d:%02d", tm.tm_year + 1900, tm.tm_mon + 1,
-             tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
-    if (micro)
-        snprintf(text + strlen(text), 10, ".%06d", micros);
-    strcat(text, "Z");
-    if (streq(text, ZERO_TIME))
+    if (sec == ZERO_TIME_SEC && micros == 0)
         *value = (struct json){.type = JSON_NULL};
+    else if (!schema_time_text(sec, micro ? micros : -1, text))
+        return out_of_range(&in, "year");
     else if (!str_is(in.all, text))
         *value = json_of_str(arena, str_from(text));
     return 0;
