@@ -5,6 +5,7 @@
 #include "base/json_build.h"
 #include "base/mem.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -51,7 +52,8 @@ size_t json_real_text(double d, char *text)
     locale_t old = uselocale(c_locale_get());
     int n = 0;
 
-    for (int digits = 15; digits <= 17; digits++) {
+    /* Every text of up to 15 digits survives in a double, except among the smallest ones. */
+    for (int digits = fabs(d) < DBL_MIN ? 1 : 15; digits <= 17; digits++) {
         n = snprintf(text, JSON_REAL_MAX, "%.*g", digits, d);
         if (json_strtod(text) == d)
             break;

@@ -1,9 +1,10 @@
-/* What every cmocka test file needs before <cmocka.h>. */
+/* What every cmocka test file includes: cmocka.h needs the others before it. */
 #pragma once
 
-#include <setjmp.h>
+/* clang-format off */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
+#include <setjmp.h>
 #include <cmocka.h>
+/* clang-format on */
