@@ -37,7 +37,7 @@ static void __attribute__((format(printf, 3, 4))) append(char *msg, size_t size,
     va_end(ap);
 }
 
-int err_set(struct err *err, enum err_code code, const char *fmt, ...)
+int(err_set)(struct err *err, enum err_code code, const char *fmt, ...)
 {
     char msg[ERR_MSG_MAX]; /* the arguments may point into err->msg */
     va_list ap;
@@ -68,7 +68,7 @@ static enum err_code code_of(int sys)
     }
 }
 
-int err_errno(struct err *err, int sys, const char *fmt, ...)
+int(err_errno)(struct err *err, int sys, const char *fmt, ...)
 {
     char msg[ERR_MSG_MAX], text[128];
     va_list ap;
@@ -85,7 +85,7 @@ int err_errno(struct err *err, int sys, const char *fmt, ...)
     return -1;
 }
 
-int err_prefix(struct err *err, const char *fmt, ...)
+int(err_prefix)(struct err *err, const char *fmt, ...)
 {
     char msg[ERR_MSG_MAX];
     va_list ap;

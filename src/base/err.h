@@ -35,3 +35,12 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...) __attribu
 int err_errno(struct err *err, int sys, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Puts "fmt: " before the sentence that is there. */
 int err_prefix(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Lets compilers and analyzers see that these always return -1. */
+static inline int err_minus_one_(void)
+{
+    return -1;
+}
+#define err_set(...)    (err_set(__VA_ARGS__), err_minus_one_())
+#define err_errno(...)  (err_errno(__VA_ARGS__), err_minus_one_())
+#define err_prefix(...) (err_prefix(__VA_ARGS__), err_minus_one_())

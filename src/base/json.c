@@ -243,18 +243,20 @@ static bool is_number(const struct json *value)
     return value->type == JSON_INT || value->type == JSON_BIG || value->type == JSON_REAL;
 }
 
+#define TWO_63 9223372036854775808.0
+
 /* Compared as exact numbers: a REAL equals a whole number only when it is that very number. */
 static bool real_equals_whole(double real, const struct json *whole)
 {
     char text[400]; /* the largest double has 309 digits */
 
     if (whole->type == JSON_INT)
-        return real >= -0x1p63 && real < 0x1p63 && (double)(int64_t)real == real &&
+        return real >= -TWO_63 && real < TWO_63 && (double)(int64_t)real == real &&
                (int64_t)real == whole->integer;
     if (!(real - real == 0)) /* NaN, infinite */
         return false;
     snprintf(text, sizeof(text), "%.0f", real);
-    return (real >= 0x1p63 || real < -0x1p63) && str_is((struct str){whole->string, whole->len}, text);
+    return (real >= TWO_63 || real < -TWO_63) && str_is((struct str){whole->string, whole->len}, text);
 }
 
 static bool numbers_equal(const struct json *a, const struct json *b)
@@ -445,7 +447,7 @@ static void grow_members(struct arena *arena, struct json *object)
     if (object->len < cap)
         return;
     members = members_new(arena, object->len ? (size_t)object->len * 2 : CAP_FIRST);
-    if (object->len)
+    if (object->members)
         memcpy(members->v, object->members->v, object->len * sizeof(members->v[0]));
     index_refill(members, object->len);
     object->members = members;
@@ -541,7 +543,7 @@ static void grow_items(struct arena *arena, struct json *array)
     if (array->len < cap)
         return;
     items = items_new(arena, array->len ? (size_t)array->len * 2 : CAP_FIRST);
-    if (array->len)
+    if (array->items)
         memcpy(items->v, array->items->v, array->len * sizeof(items->v[0]));
     array->items = items;
 }

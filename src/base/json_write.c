@@ -252,14 +252,13 @@ static int compare_members(const void *a, const void *b)
 static void write_sorted(const struct writer *w, const struct json *value, int depth)
 {
     const struct json_member *few[32];
-    const struct json_member **v = few;
-    CLEANUP(free) void *many = NULL;
+    const size_t size = sizeof(few) / ARRAY_LEN(few);
+    CLEANUP(free) void *many = value->len > ARRAY_LEN(few) ? mem_alloc(value->len * size) : NULL;
+    const struct json_member **v = many ? many : few;
 
-    if (value->len > ARRAY_LEN(few))
-        v = many = mem_alloc(value->len * sizeof(*v));
     for (uint32_t i = 0; i < value->len; i++)
         v[i] = &value->members->v[i];
-    qsort(v, value->len, sizeof(*v), compare_members);
+    qsort(v, value->len, size, compare_members);
     for (uint32_t i = 0; i < value->len; i++)
         write_member(w, v[i], i == 0, depth);
 }

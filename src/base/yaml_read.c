@@ -106,18 +106,20 @@ static struct str token_text(struct fy_token *token)
     return text ? (struct str){text, s.len} : (struct str){"", 0};
 }
 
-static int next_event(struct reader *r, struct fy_event **ret)
+/* NULL: the text is wrong, and r->err says how. */
+static struct fy_event *next_event(struct reader *r)
 {
     struct fy_event *event = fy_parser_parse(r->parser);
     const struct fy_mark *mark;
 
-    if (!event)
-        return fail_syntax(r);
+    if (!event) {
+        fail_syntax(r);
+        return NULL;
+    }
     mark = fy_event_start_mark(event);
     if (mark)
         r->at = (struct mark){mark->line, mark->column};
-    *ret = event;
-    return 0;
+    return event;
 }
 
 static int count_node(struct reader *r, size_t bytes)
@@ -266,7 +268,7 @@ static int read_scalar(struct reader *r, struct fy_event *event, struct json *re
 {
     CLEANUP(buf_done) struct buf own = {0};
     struct fy_token *token = event->scalar.value;
-    struct str tag = token_text(event->scalar.tag), text;
+    struct str tag = token_text(event->scalar.tag), text = {"", 0};
 
     if (scalar_text(r, token, &own, &text) < 0 || count_node(r, text.len) < 0)
         return -1;
@@ -288,10 +290,10 @@ static int read_sequence(struct reader *r, struct json *ret)
     size_t base = r->items.len;
 
     for (;;) {
-        struct fy_event *event;
+        struct fy_event *event = next_event(r);
         struct json value;
 
-        if (next_event(r, &event) < 0)
+        if (!event)
             return -1;
         if (event->type == FYET_SEQUENCE_END) {
             fy_parser_event_free(r->parser, event);
@@ -310,8 +312,8 @@ static int read_sequence(struct reader *r, struct json *ret)
 static int read_key_text(struct reader *r, struct fy_event *event, struct str *ret)
 {
     CLEANUP(buf_done) struct buf buf = {0};
-    struct json value;
-    struct str text;
+    struct json value = {0};
+    struct str text = {"", 0};
 
     if (event->type == FYET_ALIAS) {
         if (resolve_alias(r, event, &value) < 0)
@@ -391,7 +393,8 @@ static int read_member(struct reader *r, struct fy_event *event)
     int res = merging ? 0 : read_key_text(r, event, &key);
 
     fy_parser_event_free(r->parser, event);
-    if (res < 0 || next_event(r, &event) < 0 || read_node(r, event, &value) < 0)
+    event = res < 0 ? NULL : next_event(r);
+    if (!event || read_node(r, event, &value) < 0)
         return -1;
     if (merging) {
         vec_push(&r->items, value);
@@ -409,9 +412,9 @@ static int read_mapping(struct reader *r, struct json *ret)
     struct mark start = r->at;
 
     for (;;) {
-        struct fy_event *event;
+        struct fy_event *event = next_event(r);
 
-        if (next_event(r, &event) < 0)
+        if (!event)
             return -1;
         if (event->type == FYET_MAPPING_END) {
             fy_parser_event_free(r->parser, event);
@@ -497,18 +500,21 @@ struct docs {
 /* The root node and the end of a document whose start was read. Empty ones are left out. */
 static int read_document(struct reader *r, struct docs *docs)
 {
-    struct fy_event *event;
-    struct json value;
+    struct fy_event *event = next_event(r);
+    struct json value = {0};
     int line;
     bool empty;
 
+    if (!event)
+        return -1;
     r->depth = 0;
     map_free(TAKE_PTR(r->anchors));
-    if (next_event(r, &event) < 0)
-        return -1;
     empty = is_empty_node(event);
     line = r->at.line + 1;
-    if (read_node(r, event, &value) < 0 || next_event(r, &event) < 0)
+    if (read_node(r, event, &value) < 0)
+        return -1;
+    event = next_event(r);
+    if (!event)
         return -1;
     fy_parser_event_free(r->parser, event); /* the end of the document */
     if (empty)
@@ -536,11 +542,11 @@ static int check_version(struct reader *r, struct fy_event *event)
 static int read_stream(struct reader *r, struct docs *docs)
 {
     for (;;) {
-        struct fy_event *event;
+        struct fy_event *event = next_event(r);
         enum fy_event_type type;
         int res;
 
-        if (next_event(r, &event) < 0)
+        if (!event)
             return -1;
         type = event->type;
         res = type == FYET_DOCUMENT_START ? check_version(r, event) : 0;
@@ -660,15 +666,15 @@ int yaml_parse(struct str text, struct arena *arena, struct json **ret_docs, con
         }
     }
     vec_done(&docs.lines);
-    return res;
+    return res < 0 ? -1 : 0;
 }
 
 int yaml_parse_one(struct str text, struct arena *arena, struct json **ret, struct err *err)
 {
-    struct json *docs;
-    const int *lines;
+    struct json *docs = NULL;
+    const int *lines = NULL;
 
-    if (yaml_parse(text, arena, &docs, &lines, err) < 0)
+    if (yaml_parse(text, arena, &docs, &lines, err) < 0 || !docs || !lines)
         return -1;
     if (docs->len == 0)
         return err_set(err, ERR_INVALID, "no YAML document");

@@ -180,7 +180,9 @@ bool yaml_resolve(struct arena *arena, struct str text, struct json *ret)
     if (find_word(text, &word)) {
         if (word == WORD_NO_JSON)
             return false;
-        *ret = word == WORD_NULL ? (struct json){.type = JSON_NULL} : json_of_bool(word == WORD_TRUE);
+        *ret = json_of_bool(word == WORD_TRUE);
+        if (word == WORD_NULL)
+            ret->type = JSON_NULL;
         return true;
     }
     if (!parse_number(arena, text, ret))
