@@ -97,8 +97,8 @@ static void run_posted(void *arg, uint32_t events)
     taken = loop->posted;
     loop->posted = (calls){0};
     pthread_mutex_unlock(&loop->post_lock);
-    VEC_EACH(&taken, it)
-        it->fn(it->arg);
+    for (size_t i = 0; i < taken.len; i++)
+        taken.v[i].fn(taken.v[i].arg);
     vec_done(&taken);
 }
 
@@ -137,8 +137,8 @@ static void run_later(struct loop *loop)
     calls round = loop->later;
 
     loop->later = (calls){0};
-    VEC_EACH(&round, it)
-        it->fn(it->arg);
+    for (size_t i = 0; i < round.len; i++)
+        round.v[i].fn(round.v[i].arg);
     if (!loop->later.v) { /* keep the memory for the next round */
         round.len = 0;
         loop->later = round;
@@ -151,7 +151,7 @@ void loop_free(struct loop *loop)
 {
     if (!loop)
         return;
-    while (loop->later.len > 0)
+    for (int round = 0; round < LOOP_LATER_MAX && loop->later.len > 0; round++)
         run_later(loop);
     loop_io_free(loop->post_io);
     loop_io_free(loop->signal_io);

@@ -144,6 +144,7 @@ void http_conn_destroy(struct http_conn *conn)
         tear_down(conn);
     while (conn->first)
         http_exchange_free(conn->first);
+    http_output_drop(conn, &conn->out); /* what exchanges that ended later have moved up */
     if (conn->prev)
         conn->prev->next = conn->next;
     else
@@ -403,6 +404,8 @@ static void read_input(struct http_conn *conn)
             http_conn_fail(conn, "the connection broke");
         }
     }
+    if (conn->ssl && http_tls_pending(conn))
+        http_conn_dirty(conn); /* epoll does not see what OpenSSL has read already */
 }
 
 static void shake_hands(struct http_conn *conn)

@@ -69,8 +69,8 @@ void http_server_free(struct http_server *server)
         return;
     while (server->conns)
         http_conn_destroy(server->conns);
-    VEC_EACH(&server->listeners, it)
-        listener_free(*it);
+    for (size_t i = 0; i < server->listeners.len; i++)
+        listener_free(server->listeners.v[i]);
     vec_done(&server->listeners);
     loop_timer_free(server->stop_timer);
     http_spares_free(server);
@@ -354,8 +354,8 @@ void http_server_stop(struct http_server *server, int timeout_ms, void (*done)(v
     server->stopping = true;
     server->stop_done = done;
     server->stop_arg = arg;
-    VEC_EACH(&server->listeners, it)
-        listener_close(*it);
+    for (size_t i = 0; i < server->listeners.len; i++)
+        listener_close(server->listeners.v[i]);
     for (struct http_conn *conn = server->conns; conn; conn = conn->next)
         http_conn_dirty(conn);
     server->stop_timer = loop_timer_new(server->loop, stop_late, server);
