@@ -22,6 +22,7 @@ static void free_chunks(struct arena_chunk *chunk)
     while (chunk) {
         struct arena_chunk *next = chunk->next;
 
+        ARENA_SHOW(chunk->data, chunk->size);
         free(chunk);
         chunk = next;
     }
@@ -41,6 +42,7 @@ void arena_reset(struct arena *arena)
         return;
     free_chunks(head->next);
     head->next = NULL;
+    ARENA_HIDE(head->data, head->size);
     arena->at = head->data;
     arena->end = head->data + head->size;
     arena->total = sizeof(*head) + head->size;
@@ -54,6 +56,7 @@ static struct arena_chunk *chunk_new(struct arena *arena, size_t size)
         abort();
     chunk = mem_alloc(sizeof(*chunk) + size);
     chunk->size = size;
+    ARENA_HIDE(chunk->data, size);
     arena->total += sizeof(*chunk) + size;
     return chunk;
 }

@@ -20,17 +20,38 @@ static inline void arena_done_cleanup_(struct arena *arena)
     arena_done(arena);
 }
 
+/* Under AddressSanitizer every allocation is followed by bytes nobody may touch. */
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_GAP ((size_t)16)
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_GAP ((size_t)16)
+#endif
+#endif
+#ifdef ARENA_GAP
+#include <sanitizer/asan_interface.h>
+#define ARENA_SHOW(p, size) ASAN_UNPOISON_MEMORY_REGION((p), (size))
+#define ARENA_HIDE(p, size) ASAN_POISON_MEMORY_REGION((p), (size))
+#else
+#define ARENA_GAP           ((size_t)0)
+#define ARENA_SHOW(p, size) ((void)0)
+#define ARENA_HIDE(p, size) ((void)0)
+#endif
+
 void *arena_more_(struct arena *arena, size_t size);
 static inline void *arena_alloc(struct arena *arena, size_t size)
 {
-    size = (size + 15) & ~(size_t)15;
-    if (size <= (size_t)(arena->end - arena->at)) {
-        void *p = arena->at;
+    size_t need = ((size + 15) & ~(size_t)15) + ARENA_GAP;
+    void *p;
 
-        arena->at += size;
-        return p;
+    if (need <= (size_t)(arena->end - arena->at)) {
+        p = arena->at;
+        arena->at += need;
+    } else {
+        p = arena_more_(arena, need);
     }
-    return arena_more_(arena, size);
+    ARENA_SHOW(p, size);
+    return p;
 }
 void *arena_zalloc(struct arena *arena, size_t size);
 char *arena_strndup(struct arena *arena, const char *s, size_t len); /* NUL-terminated */

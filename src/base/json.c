@@ -39,6 +39,32 @@ static void index_refill(struct json_members *members, uint32_t len)
         index_add(members, i);
 }
 
+/* Takes the entry of a place out, and moves the places behind it up by one. Called before the members
+ * themselves move. */
+static void index_remove(struct json_members *members, uint32_t place)
+{
+    uint32_t mask = members->index_mask, *index = members->index;
+    uint32_t hole = (uint32_t)str_hash(member_key(&members->v[place])) & mask;
+
+    while (index[hole] != place + 1) {
+        if (!index[hole])
+            return; /* two copies of one struct were both changed */
+        hole = (hole + 1) & mask;
+    }
+    /* Followers whose home is not between the hole and them fill it, so that probing finds them. */
+    for (uint32_t at = (hole + 1) & mask; index[at]; at = (at + 1) & mask) {
+        uint32_t home = (uint32_t)str_hash(member_key(&members->v[index[at] - 1])) & mask;
+
+        if (((at - home) & mask) < ((at - hole) & mask))
+            continue;
+        index[hole] = index[at];
+        hole = at;
+    }
+    index[hole] = 0;
+    for (size_t at = 0; at <= mask; at++)
+        index[at] -= index[at] > place;
+}
+
 /* An empty table with room for cap members, where so many need one. */
 static void index_make(struct arena *arena, struct json_members *members, uint32_t cap)
 {
@@ -524,9 +550,10 @@ bool json_remove_str(struct json *object, struct str key)
     place = find_member(members, object->len, key);
     if (place == object->len)
         return false;
+    if (members->index_mask)
+        index_remove(members, place);
     object->len--;
     memmove(&members->v[place], &members->v[place + 1], (object->len - place) * sizeof(members->v[0]));
-    index_refill(members, object->len);
     return true;
 }
 

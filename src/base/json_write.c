@@ -23,6 +23,14 @@ struct writer {
     enum order order;
 };
 
+/* Without the closing NUL, which write_tree adds. */
+static inline void put(struct buf *buf, char c)
+{
+    if (buf->cap - buf->len < 2)
+        buf_reserve(buf, 1);
+    buf->data[buf->len++] = c;
+}
+
 /* --- numbers --- */
 
 static locale_t c_locale;
@@ -203,41 +211,46 @@ void json_write_string(struct buf *buf, struct str s)
 
 static void write_value(const struct writer *w, const struct json *value, int depth);
 
-static void new_line(const struct writer *w, int depth)
+static void write_line(const struct writer *w, int depth)
 {
     size_t spaces = (size_t)depth * (size_t)w->indent;
-    char *at;
+    char *at = buf_reserve(w->buf, spaces + 1);
 
-    if (w->indent < 0)
-        return;
-    at = buf_reserve(w->buf, spaces + 1);
     at[0] = '\n';
     memset(at + 1, ' ', spaces);
     at[spaces + 1] = '\0';
     w->buf->len += spaces + 1;
 }
 
+static inline void new_line(const struct writer *w, int depth)
+{
+    if (w->indent >= 0)
+        write_line(w, depth);
+}
+
 static void write_array(const struct writer *w, const struct json *value, int depth)
 {
-    buf_putc(w->buf, '[');
+    put(w->buf, '[');
     for (uint32_t i = 0; i < value->len; i++) {
         if (i)
-            buf_putc(w->buf, ',');
+            put(w->buf, ',');
         new_line(w, depth + 1);
         write_value(w, &value->items->v[i], depth + 1);
     }
     if (value->len)
         new_line(w, depth);
-    buf_putc(w->buf, ']');
+    put(w->buf, ']');
 }
 
 static void write_member(const struct writer *w, const struct json_member *member, bool first, int depth)
 {
     if (!first)
-        buf_putc(w->buf, ',');
+        put(w->buf, ',');
     new_line(w, depth + 1);
     json_write_string(w->buf, (struct str){member->key, member->key_len});
-    buf_add(w->buf, ": ", w->indent < 0 ? 1 : 2);
+    put(w->buf, ':');
+    if (w->indent >= 0)
+        put(w->buf, ' ');
     write_value(w, &member->value, depth + 1);
 }
 
@@ -265,7 +278,7 @@ static void write_sorted(const struct writer *w, const struct json *value, int d
 
 static void write_object(const struct writer *w, const struct json *value, int depth)
 {
-    buf_putc(w->buf, '{');
+    put(w->buf, '{');
     if (w->order == SORTED && value->len > 1)
         write_sorted(w, value, depth);
     else
@@ -273,7 +286,7 @@ static void write_object(const struct writer *w, const struct json *value, int d
             write_member(w, &value->members->v[i], i == 0, depth);
     if (value->len)
         new_line(w, depth);
-    buf_putc(w->buf, '}');
+    put(w->buf, '}');
 }
 
 static void write_value(const struct writer *w, const struct json *value, int depth)
@@ -315,6 +328,7 @@ static void write_tree(struct buf *buf, const struct json *value, int indent, en
     static const struct json null = {.type = JSON_NULL};
 
     write_value(&(struct writer){buf, indent, order}, value ? value : &null, 0);
+    *buf_reserve(buf, 0) = '\0';
 }
 
 void json_write(struct buf *buf, const struct json *value)
