@@ -1,0 +1,269 @@
+/* berth doctor: one check a row of checks[]. A check never changes anything. */
+#include "base/buf.h"
+#include "cli/cli.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/timex.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define DISK_FAIL_MIB      200
+#define DISK_WARN_MIB      2048
+#define PROGRAM_OUTPUT_MAX (16 << 10)
+#define EARLIEST_TIME      1735689600 /* 2025-01-01: a clock before that was never set */
+
+enum verdict { OK, INFO, WARN, FAIL };
+static const char *const verdict_names[] = {[OK] = "ok", [INFO] = "info", [WARN] = "warn", [FAIL] = "fail"};
+
+struct finding {
+    enum verdict verdict;
+    const char *text; /* in the arena */
+    const char *fix;  /* NULL: nothing to do */
+};
+
+struct check {
+    const char *name;
+    struct finding (*run)(struct cli *cli, const struct place *place, const char *detail);
+    const char *detail;
+};
+
+extern char **environ;
+
+#define FOUND(cli, verdict_, fix_, ...)                                                                      \
+    ((struct finding){.verdict = (verdict_), .text = arena_printf(&(cli)->arena, __VA_ARGS__), .fix = (fix_)})
+
+/* The first program of that name on PATH, or NULL. */
+static const char *find_program(struct cli *cli, const char *name)
+{
+    const char *path = getenv("PATH");
+    struct str rest = str_from(path ? path : "/usr/bin:/bin"), dir;
+
+    while (str_split(&rest, ':', &dir)) {
+        char *file = arena_printf(&cli->arena, "%.*s/%s", STR_ARG(dir), name);
+
+        if (dir.len && access(file, X_OK) == 0)
+            return file;
+    }
+    return NULL;
+}
+
+/* What a program prints on stdout, up to a limit; "" when it could not be run. In the arena. */
+static const char *program_output(struct cli *cli, const char *path, const char *const *argv)
+{
+    CLEANUP(fd_close) int read_fd = -1;
+    posix_spawn_file_actions_t actions;
+    char *text = arena_zalloc(&cli->arena, PROGRAM_OUTPUT_MAX + 1);
+    size_t len = 0;
+    ssize_t n;
+    pid_t pid;
+    int fds[2], failed;
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return "";
+    read_fd = fds[0];
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    failed = posix_spawn(&pid, path, &actions, NULL, (char **)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(fds[1]);
+    if (failed)
+        return "";
+    while (len < PROGRAM_OUTPUT_MAX && (n = read(read_fd, text + len, PROGRAM_OUTPUT_MAX - len)) > 0)
+        len += (size_t)n;
+    waitpid(pid, NULL, 0);
+    return text;
+}
+
+/* ---- the checks ---- */
+
+static struct finding check_daemon(struct cli *cli, const struct place *place, const char *detail)
+{
+    struct reply reply;
+
+    (void)detail;
+    if (!cli->server && !socket_answers(place->socket, NULL))
+        return FOUND(cli, WARN, "berth up", "nobody listens on %s", place->socket);
+    if (cli_ask(cli, &(struct call){.method = "GET", .target = "/v1/status"}, &reply) != CLI_OK)
+        return FOUND(cli, FAIL, "berth down; berth up", "it does not answer");
+    if (reply.status != 200)
+        return FOUND(cli, FAIL, "ask an admin for access", "%s", reply_message(cli, &reply));
+    return FOUND(cli, OK, NULL, "version %s at %s", json_string_or(json_get(reply.doc, "version"), "?"),
+                 cli->where);
+}
+
+static struct finding check_kubectl(struct cli *cli, const struct place *place, const char *detail)
+{
+    static const char *const argv[] = {"kubectl", "version", "--client", NULL};
+    const char *path = find_program(cli, "kubectl"), *version;
+    int minor;
+
+    (void)place;
+    (void)detail;
+    if (!path)
+        return FOUND(cli, WARN, "apt-get install kubernetes-client", "not on PATH");
+    version = strstr(program_output(cli, path, argv), "v1.");
+    if (!version)
+        return FOUND(cli, WARN, "kubectl version --client", "%s does not say its version", path);
+    minor = (int)strtol(version + 3, NULL, 10);
+    if (minor < 20)
+        return FOUND(cli, WARN, "install kubectl 1.20 or later", "%s is version 1.%d", path, minor);
+    return FOUND(cli, OK, NULL, "%s, version 1.%d", path, minor);
+}
+
+static struct finding check_data(struct cli *cli, const struct place *place, const char *detail)
+{
+    struct stat st;
+
+    (void)detail;
+    if (stat(place->data_dir, &st) < 0) {
+        if (errno == ENOENT)
+            return FOUND(cli, OK, NULL, "%s will be made by the first start", place->data_dir);
+        return FOUND(cli, FAIL, "give another folder with --data", "%s: %s", place->data_dir,
+                     strerror(errno));
+    }
+    if (!S_ISDIR(st.st_mode))
+        return FOUND(cli, FAIL, "give another folder with --data", "%s is no folder", place->data_dir);
+    if (st.st_uid != geteuid())
+        return FOUND(cli, INFO, NULL, "%s belongs to uid %u", place->data_dir, st.st_uid);
+    if (st.st_mode & 022)
+        return FOUND(cli, FAIL, arena_printf(&cli->arena, "chmod go-w '%s'", place->data_dir),
+                     "others may write to %s", place->data_dir);
+    if (access(place->data_dir, W_OK) < 0)
+        return FOUND(cli, FAIL, "give another folder with --data", "%s: %s", place->data_dir,
+                     strerror(errno));
+    return FOUND(cli, OK, NULL, "%s is private and writable", place->data_dir);
+}
+
+static struct finding check_disk(struct cli *cli, const struct place *place, const char *detail)
+{
+    char *dir = arena_strdup(&cli->arena, place->data_dir), *slash;
+    struct statvfs fs;
+    unsigned long long mib;
+
+    (void)detail;
+    while (statvfs(dir, &fs) < 0) { /* the nearest folder that is there */
+        slash = strrchr(dir, '/');
+        if (!slash || slash == dir)
+            return FOUND(cli, WARN, NULL, "cannot be told: %s", strerror(errno));
+        *slash = '\0';
+    }
+    mib = (unsigned long long)fs.f_bavail * fs.f_frsize >> 20;
+    if (mib < DISK_WARN_MIB)
+        return FOUND(cli, mib < DISK_FAIL_MIB ? FAIL : WARN, "make room, or move the data folder with --data",
+                     "%llu MiB free at %s", mib, dir);
+    return FOUND(cli, OK, NULL, "%llu GiB free at %s", mib >> 10, dir);
+}
+
+static struct finding check_cgroup(struct cli *cli, const struct place *place, const char *detail)
+{
+    struct statfs fs;
+
+    (void)place;
+    (void)detail;
+    if (statfs("/sys/fs/cgroup", &fs) < 0)
+        return FOUND(cli, WARN, "mount cgroups: limits need them", "no /sys/fs/cgroup");
+    if (fs.f_type == CGROUP2_SUPER_MAGIC)
+        return FOUND(cli, OK, NULL, "version 2");
+    return FOUND(cli, INFO, NULL, "version 1 or hybrid: works, version 2 is what Debian has by default");
+}
+
+static struct finding check_program(struct cli *cli, const struct place *place, const char *name)
+{
+    const char *path = find_program(cli, name);
+
+    (void)place;
+    if (!path)
+        return FOUND(cli, INFO, arena_printf(&cli->arena, "apt-get install %s", name), "not installed");
+    return FOUND(cli, OK, NULL, "%s", path);
+}
+
+static struct finding check_gpus(struct cli *cli, const struct place *place, const char *detail)
+{
+    (void)place;
+    (void)detail;
+    if (access("/proc/driver/nvidia/version", F_OK) == 0)
+        return FOUND(cli, OK, NULL, "the NVIDIA driver is loaded");
+    return FOUND(cli, INFO, "berth up --gpus NxMIB declares cards", "no NVIDIA driver");
+}
+
+static struct finding check_clock(struct cli *cli, const struct place *place, const char *detail)
+{
+    struct timex state = {.modes = 0};
+    time_t now = time(NULL);
+
+    (void)place;
+    (void)detail;
+    if (now < EARLIEST_TIME)
+        return FOUND(cli, FAIL, "set it: certificates would be invalid elsewhere",
+                     "it says %lld s after 1970", (long long)now);
+    if (adjtimex(&state) == TIME_ERROR)
+        return FOUND(cli, INFO, NULL, "not synchronised with a time server");
+    return FOUND(cli, OK, NULL, "synchronised");
+}
+
+static struct finding check_port(struct cli *cli, const struct place *place, const char *port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    CLEANUP(fd_close) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int yes = 1;
+
+    if (cli->client || socket_answers(place->socket, NULL))
+        return FOUND(cli, OK, NULL, "the daemon runs");
+    addr.sin_port = htons((uint16_t)strtoul(port, NULL, 10));
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) < 0 ||
+        bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+        return FOUND(cli, WARN, "give other addresses with --http and --https", "%s", strerror(errno));
+    return FOUND(cli, OK, NULL, "free");
+}
+
+static const struct check checks[] = {
+    {"daemon", check_daemon, NULL},        {"kubectl", check_kubectl, NULL},
+    {"data folder", check_data, NULL},     {"disk", check_disk, NULL},
+    {"cgroups", check_cgroup, NULL},       {"crun", check_program, "crun"},
+    {"runc", check_program, "runc"},       {"skopeo", check_program, "skopeo"},
+    {"buildah", check_program, "buildah"}, {"gpus", check_gpus, NULL},
+    {"clock", check_clock, NULL},          {"port 5336", check_port, "5336"},
+    {"port 5443", check_port, "5443"},
+};
+
+int verb_doctor(struct cli *cli, const struct args *args)
+{
+    struct place place = cli_place(cli, NULL);
+    struct json *doc = json_new_object(&cli->arena), *items = json_set_array(&cli->arena, doc, "items");
+    bool failed = false;
+    enum output output;
+    struct err err = {0};
+
+    if (output_from(args, &output, &err) < 0)
+        return cli_usage_error(args->verb, "%s", err.msg);
+    if (!cli->server && !cli->data_flag && socket_answers("/run/berth/berth.sock", NULL))
+        place.socket = "/run/berth/berth.sock";
+    for (const struct check *check = checks; check < checks + ARRAY_LEN(checks); check++) {
+        struct finding finding = check->run(cli, &place, check->detail);
+        struct json *item = json_push_object(&cli->arena, items);
+
+        failed |= finding.verdict == FAIL;
+        json_set_string(&cli->arena, item, "check", check->name);
+        json_set_string(&cli->arena, item, "result", verdict_names[finding.verdict]);
+        json_set_string(&cli->arena, item, "text", finding.text);
+        if (finding.fix)
+            json_set_string(&cli->arena, item, "fix", finding.fix);
+        if (output == OUTPUT_TABLE)
+            printf("%-5s %-12s %s%s%s\n", verdict_names[finding.verdict], check->name, finding.text,
+                   finding.fix ? ": " : "", finding.fix ? finding.fix : "");
+    }
+    if (output != OUTPUT_TABLE)
+        print_doc(doc, output, stdout);
+    return failed ? CLI_FAILED : CLI_OK;
+}

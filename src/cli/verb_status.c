@@ -1,0 +1,62 @@
+/* berth status. */
+#include "base/clock.h"
+#include "cli/cli.h"
+
+#include <inttypes.h>
+
+/* Rows of the answer that are shown as they are. */
+static const struct {
+    const char *title, *key;
+} fields[] = {{"version", "version"}, {"http", "http"},    {"https", "https"},
+              {"socket", "socket"},   {"data", "dataDir"}, {"revision", "revision"}};
+
+static void print_size(int64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    double size = (double)bytes;
+    size_t unit = 0;
+
+    for (; size >= 1024 && unit + 1 < ARRAY_LEN(units); unit++)
+        size /= 1024;
+    printf("%-10s %.*f %s\n", "memory", unit ? 1 : 0, size, units[unit]);
+}
+
+static void print_status(const struct json *doc)
+{
+    const struct json *objects = json_get(doc, "objects");
+    char age[CLOCK_TEXT_MAX];
+
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        const struct json *value = json_get(doc, fields[i].key);
+
+        if (json_string(value))
+            printf("%-10s %s\n", fields[i].title, json_string(value));
+        else if (json_is(value, JSON_INT))
+            printf("%-10s %" PRId64 "\n", fields[i].title, json_int(value, 0));
+    }
+    printf("%-10s %s\n", "uptime", clock_age(json_int(json_get(doc, "uptimeSec"), 0) * NSEC_PER_SEC, age));
+    print_size(json_int(json_get(doc, "storeBytes"), 0));
+    printf("%-10s", "objects");
+    JSON_EACH_MEMBER(objects, it)
+        printf(" %s=%" PRId64, it->key, json_int(&it->value, 0));
+    puts(json_len(objects) ? "" : " none");
+}
+
+int verb_status(struct cli *cli, const struct args *args)
+{
+    enum output output;
+    struct reply reply;
+    struct err err = {0};
+    int code;
+
+    if (output_from(args, &output, &err) < 0)
+        return cli_usage_error(args->verb, "%s", err.msg);
+    code = cli_get(cli, "/v1/status", &reply);
+    if (code != CLI_OK)
+        return code;
+    if (output == OUTPUT_TABLE)
+        print_status(reply.doc);
+    else
+        print_doc(reply.doc, output, stdout);
+    return CLI_OK;
+}

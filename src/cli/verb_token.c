@@ -1,0 +1,84 @@
+/* berth token create|list|revoke. */
+#include "base/buf.h"
+#include "cli/cli.h"
+
+#include <inttypes.h>
+
+#define DEFAULT_TTL_SEC (INT64_C(30) * 86400)
+
+int verb_token_create(struct cli *cli, const struct args *args)
+{
+    struct json *body = json_new_object(&cli->arena);
+    const char *ttl = args_get(args, "ttl"), *token;
+    int64_t ttl_sec = DEFAULT_TTL_SEC;
+    enum output output;
+    struct reply reply;
+    struct err err = {0};
+    int code;
+
+    if (output_from(args, &output, &err) < 0)
+        return cli_usage_error(args->verb, "%s", err.msg);
+    if (ttl && !parse_ttl(ttl, &ttl_sec))
+        return cli_usage_error(args->verb, "--ttl must be a time such as 30d, 12h or 90m, not '%s'", ttl);
+    if (args_has(args, "user"))
+        json_set_string(&cli->arena, body, "user", args_get(args, "user"));
+    json_set_int(&cli->arena, body, "ttlSec", ttl_sec);
+    if (args_has(args, "description"))
+        json_set_string(&cli->arena, body, "description", args_get(args, "description"));
+    code = cli_send(cli, "POST", "/v1/tokens", body, &reply);
+    if (code != CLI_OK)
+        return code;
+    if (output != OUTPUT_TABLE) {
+        print_doc(reply.doc, output, stdout);
+        return CLI_OK;
+    }
+    token = json_get_string(reply.doc, "token");
+    if (!token)
+        return cli_fail(CLI_FAILED, "the daemon sent no token");
+    fprintf(stderr, "token %s made; it is shown this once\n", json_string_or(json_get(reply.doc, "id"), ""));
+    printf("%s\n", token);
+    return CLI_OK;
+}
+
+int verb_token_list(struct cli *cli, const struct args *args)
+{
+    static const struct column columns[] = {{"ID", "id", CELL_TEXT},
+                                            {"USER", "user", CELL_TEXT},
+                                            {"AGE", "created", CELL_AGE},
+                                            {"EXPIRES", "expires", CELL_TEXT},
+                                            {"DESCRIPTION", "description", CELL_TEXT}};
+    enum output output;
+    struct reply reply;
+    struct err err = {0};
+    int code;
+
+    if (output_from(args, &output, &err) < 0)
+        return cli_usage_error(args->verb, "%s", err.msg);
+    code = cli_get(cli, "/v1/tokens", &reply);
+    if (code != CLI_OK)
+        return code;
+    if (output != OUTPUT_TABLE)
+        print_doc(reply.doc, output, stdout);
+    else
+        print_columns(cli, json_get(reply.doc, "items"), columns, ARRAY_LEN(columns), stdout);
+    return CLI_OK;
+}
+
+int verb_token_revoke(struct cli *cli, const struct args *args)
+{
+    int worst = CLI_OK;
+
+    for (int i = 0; i < args->count; i++) {
+        CLEANUP(buf_done) struct buf target = {0};
+        struct reply reply;
+        int code;
+
+        buf_puts(&target, "/v1/tokens/");
+        buf_url_encode(&target, str_from(args->rest[i]));
+        code = cli_send(cli, "DELETE", target.data, NULL, &reply);
+        if (code == CLI_OK)
+            printf("token %s revoked\n", args->rest[i]);
+        worst = code != CLI_OK ? code : worst;
+    }
+    return worst;
+}

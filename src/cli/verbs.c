@@ -1,0 +1,122 @@
+/* The table of verbs and their options: help, parsing and completion all come from here. */
+#include "cli/cli.h"
+
+#define END                                                                                                  \
+    {                                                                                                        \
+        0, NULL, NULL, NULL, NULL                                                                            \
+    }
+
+/* Offered by completion without asking a daemon; it may have more. */
+#define KINDS                                                                                                \
+    "pods jobs trainingjobs tasktemplates taskdefinitions nodes namespaces configmaps secrets "              \
+    "persistentvolumeclaims resourcequotas limitranges events services priorityclasses"
+
+static const struct cli_option up_options[] = {
+    {0, "foreground", NULL, "stay here and log to this terminal", NULL},
+    {0, "config", "FILE", "config file of berthd", NULL},
+    {0, "http", "ADDR|off", "plain HTTP address", NULL},
+    {0, "https", "ADDR|off", "HTTPS address, for kubectl", NULL},
+    {0, "gpus", "N|NxMIB,...", "declare GPUs", NULL},
+    END,
+};
+static const struct cli_option output_options[] = {OPTION_OUTPUT("json yaml"), END};
+static const struct cli_option apply_options[] = {
+    {'f', "filename", "FILE", "a file, a folder, or - for standard input; may be repeated", NULL},
+    OPTION_NAMESPACE,
+    {0, "dry-run", NULL, "check and answer, but change nothing", NULL},
+    OPTION_OUTPUT("json yaml name"),
+    END,
+};
+static const struct cli_option delete_options[] = {
+    {'f', "filename", "FILE", "delete what this file, folder or - names; may be repeated", NULL},
+    OPTION_NAMESPACE,
+    {'l', "selector", "LABELS", "all with these labels (app=x,tier!=web)", NULL},
+    {0, "all", NULL, "all of that kind in the namespace", NULL},
+    {0, "ignore-not-found", NULL, "what is not there counts as deleted", NULL},
+    END,
+};
+static const struct cli_option get_options[] = {
+    OPTION_NAMESPACE,
+    {'A', "all-namespaces", NULL, "in all namespaces", NULL},
+    {'l', "selector", "LABELS", "only with these labels (app=x,tier!=web)", NULL},
+    {0, "field-selector", "FIELDS", "only with these fields (status.phase=Running)", NULL},
+    {0, "no-headers", NULL, "without the line of column names", NULL},
+    OPTION_OUTPUT("wide json yaml name"),
+    END,
+};
+static const struct cli_option user_add_options[] = {
+    {'g', "group", "GROUP", "a group the user is in; may be repeated", NULL},
+    {0, "kubeconfig", "FILE", "write the kubeconfig there (mode 0600) instead of to stdout", NULL},
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
+static const struct cli_option token_create_options[] = {
+    {0, "user", "NAME", "whose token it is (yours)", NULL},
+    {0, "ttl", "TIME", "how long it is valid: 30d, 12h, 90m (30d)", NULL},
+    {0, "description", "TEXT", "what it is for", NULL},
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
+static const struct cli_option kubeconfig_options[] = {
+    {0, "user", "NAME", "that user's instead of yours (admins)", NULL},
+    {0, "file", "FILE", "write it there (mode 0600) instead of to stdout", NULL},
+    END,
+};
+
+const struct verb verbs[] = {
+    {"up", "[BERTHD OPTIONS]", "Start the daemon in the background", up_options,
+     "All other options go to berthd as they are: see berthd --help. Its log is DATA/berthd.log.",
+     "  berth up\n"
+     "  berth up --gpus 4x24576 --https 0.0.0.0:5443",
+     .raw = true, .run = verb_up},
+    {"down", "", "Stop the daemon", .run = verb_down},
+    {"status", "", "Show whether the daemon runs, where, and what it holds", output_options,
+     .run = verb_status},
+    {"doctor", "", "Check this machine and say what to fix", output_options,
+     "One line a check: ok, warn, fail or info. The exit status is 1 when one fails.", .run = verb_doctor},
+    {"apply", "-f FILE", "Create or change what manifests describe", apply_options,
+     "Common slips in manifests (a Job under apiVersion v1, `request:` for `requests:`, no restartPolicy)\n"
+     "are corrected, with a warning for each.",
+     "  berth apply -f deployment.yml\n"
+     "  cat job.yaml | berth apply -f -\n"
+     "  berth apply -f manifests/ --dry-run",
+     .run = verb_apply},
+    {"delete", "-f FILE | KIND NAME...", "Delete objects", delete_options, NULL,
+     "  berth delete -f deployment.yml\n"
+     "  berth delete job awesome-project-trainer\n"
+     "  berth delete pods -l app=train",
+     .max_args = -1, .words = KINDS, .run = verb_delete},
+    {"get", "KIND [NAME...]", "List objects", get_options,
+     "KIND is what kubectl takes: pods, pod, po, jobs, trainingjobs, nodes, events ...",
+     "  berth get pods\n"
+     "  berth get jobs -A -o wide\n"
+     "  berth get job/awesome-project-trainer -o yaml",
+     .min_args = 1, .max_args = -1, .words = KINDS, .run = verb_get},
+    {"user add", "NAME", "Add a user and print a kubeconfig for them", user_add_options,
+     "The user gets a namespace of the same name. The private key is in the kubeconfig and nowhere else.",
+     "  berth user add alice --kubeconfig alice.kubeconfig\n"
+     "  berth user add bob --group lab >bob.kubeconfig",
+     .min_args = 1, .max_args = 1, .run = verb_user_add},
+    {"user list", "", "List users", output_options, .run = verb_user_list},
+    {"token create", "", "Make a bearer token and print it", token_create_options,
+     "The token is shown once; Berth keeps only its hash.",
+     "  berth token create --ttl 12h\n"
+     "  berth token create --user ci --description 'nightly runs'",
+     .run = verb_token_create},
+    {"token list", "", "List tokens", output_options, .run = verb_token_list},
+    {"token revoke", "ID", "Make a token invalid at once", .min_args = 1, .max_args = -1,
+     .run = verb_token_revoke},
+    {"kubeconfig", "", "Print a kubeconfig for kubectl", kubeconfig_options, NULL,
+     "  berth kubeconfig >~/.kube/config\n"
+     "  berth kubeconfig --user alice --file alice.kubeconfig",
+     .run = verb_kubeconfig},
+    {"completion", "bash|zsh|fish", "Print a shell's completion script", NULL, NULL,
+     "  source <(berth completion bash)\n"
+     "  berth completion zsh >\"${fpath[1]}/_berth\"\n"
+     "  berth completion fish >~/.config/fish/completions/berth.fish",
+     .min_args = 1, .max_args = 1, .words = "bash zsh fish", .run = verb_completion},
+    {"version", "", "Print the versions of this program and of the daemon", output_options,
+     .run = verb_version},
+    {"help", "[VERB]", "Explain a verb", .max_args = 2, .run = verb_help},
+    {NULL},
+};
