@@ -15,9 +15,9 @@ static VEC(struct text) texts;
 
 static struct str find_text(const char *key)
 {
-    VEC_EACH(&texts, it)
-        if (streq(it->key, key))
-            return buf_view(&it->data);
+    for (size_t i = 0; i < texts.len; i++)
+        if (streq(texts.v[i].key, key))
+            return buf_view(&texts.v[i].data);
     return (struct str){0};
 }
 

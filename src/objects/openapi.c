@@ -38,9 +38,10 @@ static void add_ref(struct buf *buf, const struct schema_type *type)
     buf_printf(buf, REF("%s.%s"), type->package, type->name);
 }
 
-/* Of a single value, item or map value; `,` stands before the members that follow a description. */
+/* Of a single value, item or map value. */
 static void add_item_schema(struct buf *buf, const struct schema_field *field)
 {
+    static const char quantity[] = REF(QUANTITY_NAME), int_or_string[] = REF(INT_OR_STRING_NAME);
     static const char *const schemas[] = {
         [SCHEMA_STRING] = "{\"type\":\"string\"}",
         [SCHEMA_INT32] = "{\"type\":\"integer\",\"format\":\"int32\"}",
@@ -48,10 +49,10 @@ static void add_item_schema(struct buf *buf, const struct schema_field *field)
         [SCHEMA_BOOL] = "{\"type\":\"boolean\"}",
         [SCHEMA_DOUBLE] = "{\"type\":\"number\",\"format\":\"double\"}",
         [SCHEMA_BYTES] = "{\"type\":\"string\",\"format\":\"byte\"}",
-        [SCHEMA_QUANTITY] = REF(QUANTITY_NAME),
+        [SCHEMA_QUANTITY] = quantity,
         [SCHEMA_TIME] = "{\"type\":\"string\",\"format\":\"date-time\"}",
         [SCHEMA_MICRO_TIME] = "{\"type\":\"string\",\"format\":\"date-time\"}",
-        [SCHEMA_INT_OR_STRING] = REF(INT_OR_STRING_NAME),
+        [SCHEMA_INT_OR_STRING] = int_or_string,
         [SCHEMA_ANY] = "{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true}",
     };
 

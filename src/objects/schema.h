@@ -11,13 +11,13 @@ enum schema_base {
     SCHEMA_INT64,
     SCHEMA_BOOL,
     SCHEMA_DOUBLE,
-    SCHEMA_BYTES,         /* base64 text in JSON */
-    SCHEMA_QUANTITY,      /* "100m", "2Gi", 4 */
-    SCHEMA_TIME,          /* RFC 3339, seconds */
-    SCHEMA_MICRO_TIME,    /* RFC 3339, microseconds */
+    SCHEMA_BYTES,      /* base64 text in JSON */
+    SCHEMA_QUANTITY,   /* "100m", "2Gi", 4 */
+    SCHEMA_TIME,       /* RFC 3339, seconds */
+    SCHEMA_MICRO_TIME, /* RFC 3339, microseconds */
     SCHEMA_INT_OR_STRING,
-    SCHEMA_MESSAGE,       /* fields of `type` */
-    SCHEMA_ANY,           /* any JSON; what lies below is not looked at */
+    SCHEMA_MESSAGE, /* fields of `type` */
+    SCHEMA_ANY,     /* any JSON; what lies below is not looked at */
 };
 
 enum schema_shape { SCHEMA_ONE, SCHEMA_LIST, SCHEMA_MAP /* string keys */ };
@@ -34,36 +34,37 @@ struct schema_type;
 struct schema_field {
     const char *name;
     uint8_t name_len;
-    uint16_t number; /* in protobuf; 0: not there */
-    uint8_t base;    /* enum schema_base: of the value, the items, the map's values */
-    uint8_t shape;   /* enum schema_shape */
-    uint8_t patch;   /* enum schema_merge: how strategic merge patches treat it */
-    uint8_t apply;   /* enum schema_merge: how server-side apply treats it */
-    bool retain_keys;          /* strategic merge: $retainKeys is understood (volumes' sources, deployment strategy) */
-    bool required;             /* for OpenAPI only; validation has its own rules */
-    bool pointer;              /* protobuf carries it only when set, so that a zero there means something */
-    const char *patch_key;     /* merge key of SCHEMA_KEYED in strategic merge: "name" */
-    const char *apply_keys;    /* keys of SCHEMA_KEYED in server-side apply, comma-separated: "containerPort,protocol" */
+    uint16_t number;  /* in protobuf; 0: not there */
+    uint8_t base;     /* enum schema_base: of the value, the items, the map's values */
+    uint8_t shape;    /* enum schema_shape */
+    uint8_t patch;    /* enum schema_merge: how strategic merge patches treat it */
+    uint8_t apply;    /* enum schema_merge: how server-side apply treats it */
+    bool retain_keys; /* strategic merge: $retainKeys is understood (volumes' sources, deployment strategy) */
+    bool required;    /* for OpenAPI only; validation has its own rules */
+    bool pointer;     /* protobuf carries it only when set, so that a zero there means something */
+    const char *patch_key;  /* merge key of SCHEMA_KEYED in strategic merge: "name" */
+    const char *apply_keys; /* likewise in server-side apply, comma-separated: "containerPort,protocol" */
     const struct schema_type *type; /* of SCHEMA_MESSAGE */
-    const char *go_type;       /* as error messages name it ("v1.PullPolicy"); NULL: follows from base and shape */
-    const char *doc;           /* one sentence, or NULL */
+    const char *go_type; /* as error messages name it ("v1.PullPolicy"); NULL: follows from base and shape */
+    const char *doc;     /* one sentence, or NULL */
 };
 
 struct schema_type {
-    const char *name;    /* "PodSpec" */
-    const char *package; /* "io.k8s.api.core.v1": prefix of the name in OpenAPI */
+    const char *name;                  /* "PodSpec" */
+    const char *package;               /* "io.k8s.api.core.v1": prefix of the name in OpenAPI */
     const struct schema_field *fields; /* sorted by name */
     size_t field_count;
-    bool inline_any;  /* unknown members are kept (our own kinds) */
     /* A message whose members stand among the fields above in JSON, but apart under a number in protobuf
      * (VolumeSource in Volume); NULL: none. Such fields have number 0 here. */
     const struct schema_type *embedded;
-    uint16_t embedded_number;
     const char *doc;
+    uint16_t embedded_number;
+    bool inline_any; /* unknown members are kept (our own kinds) */
 };
 
 const struct schema_type *schema_type_find(const char *name); /* "PodSpec"; NULL when unknown */
-const struct schema_field *schema_field_find(const struct schema_type *type, struct str name); /* NULL when unknown */
+/* NULL when unknown. */
+const struct schema_field *schema_field_find(const struct schema_type *type, struct str name);
 
 /* What is wrong with a document's fields. Paths look as Kubernetes prints them: spec.containers[0].imagee. */
 struct schema_report {
@@ -73,9 +74,10 @@ struct schema_report {
 /* Checks types (a string where a number should be: ERR_INVALID, worded as Kubernetes' decoder does:
  * `json: cannot unmarshal string into Go struct field Container.spec.containers.ports of type int32`) and
  * finds unknown members; with prune they are removed from doc. What Kubernetes' decoding and encoding would
- * change is changed: null members are removed, null items and map values become the zero value, quantities and
- * times get their canonical text (2 → "2", "0.5" → "500m", "…+02:00" → "…Z"). report may be NULL. */
-int schema_check(const struct schema_type *type, struct arena *arena, struct json *doc, bool prune, struct schema_report *report, struct err *err);
+ * change is changed: null members are removed, null items and map values become the zero value, quantities
+ * and times get their canonical text (2 → "2", "0.5" → "500m", "…+02:00" → "…Z"). report may be NULL. */
+int schema_check(const struct schema_type *type, struct arena *arena, struct json *doc, bool prune,
+                 struct schema_report *report, struct err *err);
 void schema_report_done(struct schema_report *report); /* leaves an empty, usable report */
 static inline void schema_report_done_cleanup_(struct schema_report *report)
 {

@@ -170,14 +170,13 @@ static const struct schema_type *find_between(const char *name, size_t first, si
 
 const struct schema_type *schema_type_find(const char *name)
 {
-    static const size_t ends[] = {META_END, CORE_END, GROUPS_END, TYPE_COUNT};
+    static const struct {
+        size_t first, end;
+    } files[] = {{0, META_END}, {META_END, CORE_END}, {CORE_END, GROUPS_END}, {GROUPS_END, TYPE_COUNT}};
     const struct schema_type *found = NULL;
-    size_t first = 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(ends) && !found; i++) {
-        found = find_between(name, first, ends[i]);
-        first = ends[i];
-    }
+    for (size_t i = 0; i < ARRAY_LEN(files) && !found; i++)
+        found = find_between(name, files[i].first, files[i].end);
     return found;
 }
 
