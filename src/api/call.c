@@ -42,19 +42,20 @@ static void add_headers(struct call *call, struct pending *pending)
 static void send_pending(void *arg, const struct err *err)
 {
     struct pending *pending = arg;
+    struct buf body = pending->body; /* what is in the request's arena goes with the answer */
 
     if (err) {
         struct failure failure = {0};
 
         failure_from_err(&failure, pending->req->arena, err);
-        buf_clear(&pending->body);
-        json_write(&pending->body, failure_to_json(&failure, pending->req->arena));
+        buf_clear(&body);
+        json_write(&body, failure_to_json(&failure, pending->req->arena));
         pending->status = failure.code;
         pending->content_type = "application/json";
         pending->header_count = 0;
     }
     http_reply_buf(pending->req, pending->status, pending->content_type, pending->headers, pending->header_count,
-                   &pending->body);
+                   &body);
 }
 
 void call_reply(struct call *call, int status, const char *content_type, struct buf *body)

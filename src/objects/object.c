@@ -239,7 +239,8 @@ static bool take_metadata(struct parts *parts, struct scan *scan)
         if (!fine)
             return false;
     }
-    return ok && parts->name.len && parts->uid.s && str_to_int(rv, &parts->rv) && parts->rv >= 0;
+    /* A dry run's object has no revision. */
+    return ok && parts->name.len && parts->uid.s && (!rv.s || (str_to_int(rv, &parts->rv) && parts->rv >= 0));
 }
 
 /* Reads what stands in the text's metadata. */

@@ -31,7 +31,7 @@ struct object {
     void *cache;                   /* Table cells, made on first use; freed with free() */
 };
 
-/* doc needs metadata.{name, uid, resourceVersion}; kind and apiVersion are put first and set from kind. */
+/* doc needs metadata.{name, uid}, and resourceVersion unless it is for a dry run's answer; kind and apiVersion are put first and set from kind. */
 struct object *object_new(const struct kind *kind, struct arena *arena, struct json *doc);
 /* From stored text as object_new made it. ERR_INVALID: it is not such a text. */
 int object_parse(const struct kind *kind, struct str text, struct object **ret, struct err *err);

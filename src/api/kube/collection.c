@@ -242,13 +242,13 @@ void collection_delete(struct call *call, const struct route *route)
         return;
     }
     for (size_t i = 0; i < page.objects.len && i < DELETE_COLLECTION_MAX; i++) {
+        CLEANUP(object_unref) struct object *object = object_ref(page.objects.v[i]);
         struct failure failure = {0};
         struct written written;
 
         write.failure = &failure;
-        if (registry_delete(call->registry, &write, route->kind, page.objects.v[i]->ns, page.objects.v[i]->name, &options,
-                            &written) == 0) {
-            vec_push(&gone.objects, written.object);
+        if (registry_delete(call->registry, &write, route->kind, object->ns, object->name, &options, &written) == 0) {
+            vec_push(&gone.objects, object_ref(written.object));
             gone.text_bytes += written.object->text_len;
         } else if (failure.code != 404) {
             call->failure = failure;
@@ -260,6 +260,8 @@ void collection_delete(struct call *call, const struct route *route)
         call_fail(call);
     else
         reply_page(call, route, &gone, form == FORM_TABLE ? FORM_JSON : form);
+    VEC_EACH (&gone.objects, it)
+        object_unref((struct object *)*it);
     vec_done(&page.objects);
     vec_done(&gone.objects);
 }

@@ -1,0 +1,110 @@
+"""Who may do what: certificates, tokens, the unix socket; users apart from each other."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def people(own_daemon, tmp_path):
+    """Two users with kubeconfigs of their own."""
+    configs = {}
+    for name in ("ann", "bob"):
+        made = own_daemon.post("/v1/users", {"name": name})
+        configs[name] = tmp_path / f"{name}.kubeconfig"
+        configs[name].write_text(made["kubeconfig"])
+    return configs
+
+
+def pod(name):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"containers": [{"name": "c", "image": "busybox:1"}]}}
+
+
+def test_a_user_works_in_the_own_namespace_only(own_daemon, people):
+    ann = lambda *args, **more: own_daemon.kubectl(*args, kubeconfig=people["ann"], **more)
+    assert "pod/a created" in ann("create", "-f", "-", stdin=pod("a")).ok()
+    assert "a " in ann("get", "pods").ok()
+    assert ann("auth", "can-i", "create", "pods").ok().strip() == "yes"
+    assert "no" in ann("auth", "can-i", "create", "pods", "-n", "bob").out
+    error = ann("get", "pods", "-n", "bob").fails(1)
+    assert 'pods is forbidden: User "ann" cannot list resource "pods" in API group "" in the namespace "bob"' in error
+    assert 'cannot list resource "pods" in API group "" at the cluster scope' in ann("get", "pods", "-A").fails(1)
+    assert "ann" in ann("get", "namespaces").ok()
+    assert ann("get", "nodes").code == 0
+    assert "forbidden" in ann("create", "namespace", "x").fails(1)
+    assert "forbidden" in ann("label", "node", "--all", "x=y").fails(1)
+
+
+def test_quota_and_limits_come_with_a_user(own_daemon, people):
+    ann = lambda *args, **more: own_daemon.kubectl(*args, kubeconfig=people["ann"], **more)
+    for i in range(4):
+        ann("create", "-f", "-", stdin=pod(f"p{i}")).ok()
+    error = ann("create", "-f", "-", stdin=pod("p4")).fails(1)
+    assert 'pods "p4" is forbidden: exceeded quota: default, requested: ' in error and "used: " in error
+    made = own_daemon.get("/api/v1/namespaces/ann/pods/p0")
+    assert made["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "memory": "512Mi"}
+    big = pod("big")
+    big["spec"]["containers"][0]["resources"] = {"limits": {"memory": "32Gi"}}
+    assert "maximum memory usage per Container is 24Gi, but limit is 32Gi" in ann("create", "-f", "-", stdin=big).fails(1)
+
+
+def test_members_share_a_namespace_but_not_each_others_work(own_daemon, people):
+    space = {"apiVersion": "v1", "kind": "Namespace",
+             "metadata": {"name": "lab", "annotations": {"berth.dev/members": "ann, bob"}}}
+    own_daemon.post("/api/v1/namespaces", space)
+    ann = lambda *args, **more: own_daemon.kubectl("-n", "lab", *args, kubeconfig=people["ann"], **more)
+    bob = lambda *args, **more: own_daemon.kubectl("-n", "lab", *args, kubeconfig=people["bob"], **more)
+    ann("create", "-f", "-", stdin=pod("a")).ok()
+    ann("create", "secret", "generic", "s", "--from-literal=k=v").ok()
+    assert "a " in bob("get", "pods").ok()
+    for args in (("delete", "pod", "a"), ("label", "pod", "a", "x=y"), ("logs", "a"), ("get", "secret", "s"), ("get", "secrets")):
+        assert "forbidden" in bob(*args).fails(1), args
+    assert ann("label", "pod", "a", "x=y").code == 0
+    forged = pod("b")
+    forged["metadata"]["annotations"] = {"berth.dev/user": "ann"}
+    bob("create", "-f", "-", stdin=forged).ok()
+    assert own_daemon.get("/api/v1/namespaces/lab/pods/b")["metadata"]["annotations"]["berth.dev/user"] == "bob"
+
+
+def test_tokens(own_daemon):
+    made = own_daemon.post("/v1/tokens", {"ttlSec": 3600, "description": "ci"})
+    token = made["token"]
+    assert own_daemon.request("GET", "/api/v1/pods", via="http", token=token).code == 200
+    assert own_daemon.request("GET", "/api/v1/pods", via="https", token=token).code == 200
+    wrong = own_daemon.request("GET", "/api/v1/pods", via="http", token=token + "x")
+    assert (wrong.code, wrong.json()["reason"], wrong.json()["message"]) == (401, "Unauthorized", "Unauthorized")
+    assert token not in json.dumps(own_daemon.get("/v1/tokens"))
+    assert token.encode() not in b"".join(p.read_bytes() for p in own_daemon.data.glob("berth.db*"))
+    own_daemon.restart()
+    assert own_daemon.request("GET", "/api/v1/pods", via="http", token=token).code == 200
+    own_daemon.request("DELETE", f"/v1/tokens/{made['id']}")
+    assert own_daemon.request("GET", "/api/v1/pods", via="http", token=token).code == 401
+
+
+def test_nobody_in_particular_sees_only_health(daemon):
+    assert daemon.request("GET", "/healthz", via="http").body == b"ok"
+    assert daemon.request("GET", "/version", via="https").code == 200
+    for path in ("/api/v1/pods", "/api", "/apis/batch/v1", "/v1/status", "/v1/tokens"):
+        answer = daemon.request("GET", path, via="http")
+        assert (answer.code, answer.json()["reason"]) == (403, "Forbidden"), path
+    message = daemon.request("GET", "/api/v1/namespaces/default/pods", via="http").json()["message"]
+    assert message == ('pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" '
+                       'in the namespace "default"')
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+def test_the_unix_socket_knows_its_peer(daemon):
+    script = f"curl -s --unix-socket {daemon.socket} http://x/apis/authentication.k8s.io/v1/selfsubjectreviews " \
+             "-H 'Content-Type: application/json' -d '{}'"
+    os.chmod(os.path.dirname(daemon.socket), 0o755)
+    out = subprocess.run(["setpriv", "--reuid=nobody", "--clear-groups", "sh", "-c", script], capture_output=True, check=True)
+    info = json.loads(out.stdout)["status"]["userInfo"]
+    assert info["username"] == "nobody" and "system:masters" not in info["groups"]
+
+
+def test_files_with_secrets_are_the_daemons_alone(daemon):
+    for name in ("admin.kubeconfig", "berth.db", "pki/ca.key", "pki/server.key"):
+        assert (daemon.data / name).stat().st_mode & 0o077 == 0, name
