@@ -20,7 +20,7 @@ and a step is
      "known": TEXT,                  a difference here is deliberate, and why
      "expect": {"code": N, "type": T, "warnings": [...], "body": JSON | "text": T | "watch": [...]}}
 
-${ns} is the namespace, ${pad:N} N letters. Answers are compared whole, after what differs between any two runs has been
+${ns} is the namespace, ${pad:N} N letters, ${nest:N} N nested lists. Answers are compared whole, after what differs between any two runs has been
 replaced: times <time>, uids <uid>, resource versions <rv>, ages <age>, generated names NAME-<rand>.
 In an expected text <any> stands for anything (Go's dumps of whole structures, for instance).
 
@@ -158,7 +158,7 @@ AGO = re.compile(r"\(\w+ ago\)$")
 RAND = re.compile(r"^[bcdfghjklmnpqrstvwxz2456789]{5}$")
 GO_DIFF = re.compile(r"\n\s+[a-z]+\.\w+\{")
 DOCUMENT = re.compile(r'Invalid value: "(?:\{\\"|map\[)(?:[^"\\]|\\.)*"')
-GO_VALUE = re.compile(r"Invalid value: (?=&?(?:\[\])?(?:[a-z0-9]+\.[A-Za-z]+|map\[\w+\]\w+)\{)")
+GO_VALUE = re.compile(r"(?:Invalid|Duplicate) value: (?=&?(?:\[\])?(?:[a-z0-9]+\.[A-Za-z]+|map\[\w+\]\w+)\{)")
 
 
 def scrub_text(text, saved):
@@ -299,9 +299,10 @@ def is_watch(step):
 
 
 def fill(value, variables):
-    """The value with each ${name} replaced, and ${pad:N} by N letters x."""
+    """The value with each ${name} replaced, ${pad:N} by N letters x, ${nest:N} by N nested lists."""
     if isinstance(value, str):
         value = re.sub(r"\$\{pad:(\d+)\}", lambda m: "x" * int(m[1]), value)
+        value = re.sub(r"\$\{nest:(\d+)\}", lambda m: "[" * int(m[1]) + "]" * int(m[1]), value)
         return re.sub(r"\$\{(\w+)\}", lambda m: str(variables.get(m[1], m[0])), value)
     if isinstance(value, list):
         return [fill(item, variables) for item in value]
