@@ -112,7 +112,7 @@ static bool read_line(int fd, char *line, size_t size)
     return false;
 }
 
-/* The last line that the daemon wrote since `from`, without its time and level. */
+/* The last line that the daemon wrote since `from`, without its name. */
 static const char *last_words(struct cli *cli, const char *log_path, off_t from)
 {
     CLEANUP(fd_close) int fd = open(log_path, O_RDONLY | O_CLOEXEC);
@@ -127,15 +127,22 @@ static const char *last_words(struct cli *cli, const char *log_path, off_t from)
     while (end > text && end[-1] == '\n')
         *--end = '\0';
     start = strrchr(text, '\n');
-    return end == text ? "it said nothing" : start ? start + 1 : text;
+    start = start ? start + 1 : text;
+    if (end == text)
+        return "it said nothing";
+    return starts_with(start, "berthd: ") ? start + strlen("berthd: ") : start;
 }
 
-/* The word behind " NAME " in the ready line, or NULL. */
+/* The word behind " NAME " in the ready line; NULL when absent or "off". */
 static const char *ready_word(struct cli *cli, const char *line, const char *name)
 {
-    const char *at = strstr(line, name);
+    const char *at = strstr(line, name), *word;
 
-    return at ? arena_strndup(&cli->arena, at + strlen(name), strcspn(at + strlen(name), " ")) : NULL;
+    if (!at)
+        return NULL;
+    at += strlen(name);
+    word = arena_strndup(&cli->arena, at, strcspn(at, " "));
+    return streq(word, "off") ? NULL : word;
 }
 
 static void say_ready(struct cli *cli, const char *line, const struct place *place, const char *log_path)

@@ -173,7 +173,8 @@ class Daemon:
         if not match:
             self.kill9()
             raise Trouble(f"berthd said {line!r} instead of being ready\n{self.log()}")
-        self.version, self.http, self.https = match["version"], match["http"], match["https"]
+        self.version = match["version"]
+        self.http, self.https = (None if url == "off" else url for url in (match["http"], match["https"]))
         self.socket = match["socket"] or self.socket
         return self
 
