@@ -20,11 +20,15 @@ struct place {
     const struct schema_type *owner; /* of PLACE_FIELD: whose field it is */
 };
 
+/* Go's decoder keeps the first wrong type and goes on; what a type's own reader refuses (quantities, times)
+ * ends it at once and is what it reports. So functions below return -1 to end, and note wrong types in
+ * `first`. */
 struct check {
     struct arena *arena;
     bool prune;
     struct schema_report *report;
     struct err *err;
+    struct err first; /* code ERR_NONE: no wrong type so far */
 };
 
 static void add_path(struct buf *buf, const struct place *place)
@@ -138,8 +142,9 @@ static void add_value_name(struct buf *buf, const struct json *value, bool quote
     }
 }
 
-static int wrong_type(const struct check *check, const struct place *place, const struct json *value,
-                      bool quote_number, const char *type)
+/* Says so in `to`; callers pass check->first, or check->err where the decoder would end. */
+static void wrong_type(struct err *to, const struct place *place, const struct json *value, bool quote_number,
+                       const char *type)
 {
     CLEANUP(buf_done) struct buf what = {0}, path = {0};
     const struct place *field = place;
@@ -147,23 +152,30 @@ static int wrong_type(const struct check *check, const struct place *place, cons
     while (field && field->type != PLACE_FIELD)
         field = field->up;
     add_value_name(&what, value, quote_number);
-    if (!field)
-        return err_set(check->err, ERR_INVALID, "json: cannot unmarshal %s into Go value of type %s",
-                       what.data, type);
     add_field_path(&path, field);
-    return err_set(check->err, ERR_INVALID, "json: cannot unmarshal %s into Go struct field %s.%s of type %s",
-                   what.data, field->owner->name, path.data, type);
+    if (field)
+        err_set(to, ERR_INVALID, "json: cannot unmarshal %s into Go struct field %s.%s of type %s", what.data,
+                field->owner->name, path.data, type);
+    else
+        err_set(to, ERR_INVALID, "json: cannot unmarshal %s into Go value of type %s", what.data, type);
 }
 
-static int wrong_item(const struct check *check, const struct place *place, const struct schema_field *field,
+/* -1 for types with readers of their own. */
+static int wrong_item(struct check *check, const struct place *place, const struct schema_field *field,
                       const struct json *value)
 {
     bool whole =
         field->base == SCHEMA_INT32 || field->base == SCHEMA_INT64 || field->base == SCHEMA_INT_OR_STRING;
+    bool ends =
+        field->base == SCHEMA_TIME || field->base == SCHEMA_MICRO_TIME || field->base == SCHEMA_INT_OR_STRING;
     CLEANUP(buf_done) struct buf type = {0};
 
     add_item_type(&type, field);
-    return wrong_type(check, place, value, whole, type.data);
+    if (ends)
+        wrong_type(check->err, place, value, whole, type.data);
+    else if (check->first.code == ERR_NONE)
+        wrong_type(&check->first, place, value, whole, type.data);
+    return ends ? -1 : 0;
 }
 
 static int check_message(struct check *check, const struct place *place, const struct schema_type *type,
@@ -192,9 +204,9 @@ static int check_item(struct check *check, const struct place *place, const stru
         fits = false;
         break;
     case SCHEMA_BYTES:
-        if (is_string)
-            return schema_check_base64(check->arena, value, check->err);
-        fits = false;
+        if (is_string && check->first.code == ERR_NONE)
+            (void)schema_check_base64(check->arena, value, &check->first);
+        fits = is_string;
         break;
     case SCHEMA_STRING:
         fits = is_string;
@@ -292,7 +304,9 @@ static int check_field(struct check *check, const struct place *place, const str
     if (field->shape == SCHEMA_MAP && value->type == JSON_OBJECT)
         return check_map(check, place, field, value);
     add_whole_type(&type, field);
-    return wrong_type(check, place, value, false, type.data);
+    if (check->first.code == ERR_NONE)
+        wrong_type(&check->first, place, value, false, type.data);
+    return 0;
 }
 
 /* One member; *keep says whether it stays. */
@@ -325,7 +339,9 @@ static int check_message(struct check *check, const struct place *place, const s
 
     if (value->type != JSON_OBJECT) {
         add_type_name(&name, type);
-        return wrong_type(check, place, value, false, name.data);
+        if (check->first.code == ERR_NONE)
+            wrong_type(&check->first, place, value, false, name.data);
+        return 0;
     }
     JSON_EACH_MEMBER(value, member) {
         bool keep;
@@ -351,5 +367,9 @@ int schema_check(const struct schema_type *type, struct arena *arena, struct jso
 {
     struct check check = {.arena = arena, .prune = prune, .report = report, .err = err};
 
-    return check_message(&check, NULL, type, doc);
+    if (check_message(&check, NULL, type, doc) < 0)
+        return -1;
+    if (check.first.code == ERR_NONE)
+        return 0;
+    return err_set(err, check.first.code, "%s", check.first.msg);
 }

@@ -302,6 +302,14 @@ static const struct {
      "json: cannot unmarshal number into Go struct field EnvVar.spec.template.spec.containers.env.value of "
      "type string",
      NULL},
+    {"Pod", "{\"spec\":{\"nodeName\":1,\"hostNetwork\":\"x\"}}",
+     "json: cannot unmarshal number into Go struct field PodSpec.spec.nodeName of type string", NULL},
+    {"Pod", "{\"spec\":{\"nodeName\":1,\"overhead\":{\"cpu\":\"x\"}}}",
+     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'", NULL},
+    {"Pod", "{\"metadata\":{\"name\":1,\"creationTimestamp\":2}}",
+     "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.creationTimestamp of type "
+     "string",
+     NULL},
 };
 
 static void test_answers_are_those_of_kubernetes(void **state)
