@@ -51,17 +51,31 @@ static void generate_selector(struct arena *arena, struct json *doc)
         json_set_string(arena, match, "batch.kubernetes.io/controller-uid", uid);
 }
 
+/* The labels made here reach the job itself only with its next reading, so nothing is said of them there. */
+static bool labels_are_valid(const struct json *labels)
+{
+    const char *msgs[RULE_MSGS_MAX];
+
+    JSON_EACH_MEMBER(labels, label)
+        if (rule_qualified_name((struct str){label->key, label->key_len}, msgs) ||
+            rule_label_value(json_str(&label->value), msgs))
+            return false;
+    return true;
+}
+
 void prepare_job(const struct rule_ctx *ctx, struct json *doc, const struct json *old)
 {
     struct json *spec = json_get(doc, "spec"), *metadata = json_get(doc, "metadata");
-    const struct json *labels;
+    const struct json *labels = json_at(doc, "spec.template.metadata.labels");
+    bool given = json_len(labels) > 0;
 
     if (!json_is(json_get(spec, "template"), JSON_OBJECT))
         return;
     if (!old && !json_bool(json_get(spec, "manualSelector")))
         generate_selector(ctx->arena, doc);
     labels = json_at(doc, "spec.template.metadata.labels");
-    if (json_is(metadata, JSON_OBJECT) && !json_len(json_get(metadata, "labels")) && json_len(labels))
+    if (json_is(metadata, JSON_OBJECT) && !json_len(json_get(metadata, "labels")) && json_len(labels) &&
+        (given || labels_are_valid(labels)))
         json_set(ctx->arena, metadata, "labels", *json_copy(ctx->arena, labels));
 }
 
@@ -308,6 +322,13 @@ static void keep_allocated(struct arena *arena, struct json *spec, const struct 
                 json_set(arena, port, "nodePort", *json_get(old_port, "nodePort"));
 }
 
+/* clusterIP is the first of clusterIPs; who changes the one need not know of the other. */
+static bool changed_alone(const struct json *spec, const struct json *old)
+{
+    return old && !json_equal(json_get(spec, "clusterIP"), json_get(old, "clusterIP")) &&
+           json_equal(json_get(spec, "clusterIPs"), json_get(old, "clusterIPs"));
+}
+
 void prepare_service(const struct rule_ctx *ctx, struct json *doc, const struct json *old)
 {
     struct json *spec = json_get(doc, "spec");
@@ -324,12 +345,24 @@ void prepare_service(const struct rule_ctx *ctx, struct json *doc, const struct 
     if (streq(json_get_string(spec, "type"), "ExternalName"))
         return;
     ip = json_get_string(spec, "clusterIP");
-    if (ip && *ip && !json_len(json_get(spec, "clusterIPs")))
+    if (ip && *ip && (!json_len(json_get(spec, "clusterIPs")) || changed_alone(spec, json_get(old, "spec"))))
         json_push_string(ctx->arena, json_set_array(ctx->arena, spec, "clusterIPs"), ip);
     if (!json_len(json_get(spec, "ipFamilies")))
         json_push_string(ctx->arena, json_set_array(ctx->arena, spec, "ipFamilies"),
                          ip && strchr(ip, ':') ? "IPv6" : "IPv4");
     default_string(ctx->arena, spec, "ipFamilyPolicy", "SingleStack");
+}
+
+/* Which of several candidates leads is not something we coordinate: the fields for it are off, as they are in
+ * Kubernetes by default. */
+void defaults_lease(const struct rule_ctx *ctx, struct json *doc)
+{
+    struct json *spec = json_need_object(ctx->arena, doc, "spec");
+
+    if (!spec)
+        return;
+    json_remove(spec, "strategy");
+    json_remove(spec, "preferredHolder");
 }
 
 void defaults_priority_class(const struct rule_ctx *ctx, struct json *doc)

@@ -111,6 +111,12 @@ static void defaults_field_ref(struct arena *arena, struct json *ref)
         default_string(arena, ref, "apiVersion", "v1");
 }
 
+static void defaults_resource_ref(struct arena *arena, struct json *ref)
+{
+    if (json_is(ref, JSON_OBJECT) && absent(json_get(ref, "divisor")))
+        json_set_string(arena, ref, "divisor", "0");
+}
+
 static void defaults_container(struct arena *arena, struct json *container)
 {
     static const char *const probes[] = {"livenessProbe", "readinessProbe", "startupProbe"};
@@ -122,8 +128,10 @@ static void defaults_container(struct arena *arena, struct json *container)
     JSON_EACH(json_get(container, "ports"), port)
         if (port->type == JSON_OBJECT)
             default_string(arena, port, "protocol", "TCP");
-    JSON_EACH(json_get(container, "env"), env)
+    JSON_EACH(json_get(container, "env"), env) {
         defaults_field_ref(arena, json_at(env, "valueFrom.fieldRef"));
+        defaults_resource_ref(arena, json_at(env, "valueFrom.resourceFieldRef"));
+    }
     for (size_t i = 0; i < ARRAY_LEN(probes); i++)
         defaults_probe(arena, json_get(container, probes[i]));
     defaults_http_get(arena, json_at(container, "lifecycle.postStart.httpGet"));
@@ -135,6 +143,14 @@ static void defaults_container(struct arena *arena, struct json *container)
     default_string(arena, container, "terminationMessagePolicy", "File");
     default_string(arena, container, "imagePullPolicy",
                    str_is(image_tag(image), "latest") ? "Always" : "IfNotPresent");
+}
+
+static void defaults_downward_items(struct arena *arena, struct json *items)
+{
+    JSON_EACH(items, item) {
+        defaults_field_ref(arena, json_get(item, "fieldRef"));
+        defaults_resource_ref(arena, json_get(item, "resourceFieldRef"));
+    }
 }
 
 static void defaults_file_mode(struct arena *arena, struct json *source)
@@ -154,13 +170,11 @@ static void defaults_volume(struct arena *arena, struct json *volume)
         json_set_object(arena, volume, "emptyDir");
     for (size_t i = 0; i < ARRAY_LEN(with_mode); i++)
         defaults_file_mode(arena, json_get(volume, with_mode[i]));
-    JSON_EACH(json_at(volume, "downwardAPI.items"), item)
-        defaults_field_ref(arena, json_get(item, "fieldRef"));
+    defaults_downward_items(arena, json_at(volume, "downwardAPI.items"));
     JSON_EACH(json_at(volume, "projected.sources"), source) {
         struct json *token = json_get(source, "serviceAccountToken");
 
-        JSON_EACH(json_at(source, "downwardAPI.items"), item)
-            defaults_field_ref(arena, json_get(item, "fieldRef"));
+        defaults_downward_items(arena, json_at(source, "downwardAPI.items"));
         if (json_is(token, JSON_OBJECT))
             default_int(arena, token, "expirationSeconds", TOKEN_EXPIRY_SEC);
     }
@@ -325,11 +339,13 @@ void prepare_pod(const struct rule_ctx *ctx, struct json *doc, const struct json
 {
     struct json *spec = json_get(doc, "spec"), *status;
 
-    if (old || !json_is(spec, JSON_OBJECT))
+    if (!json_is(spec, JSON_OBJECT))
         return;
-    default_string(ctx->arena, spec, "serviceAccountName", "default");
-    default_string(ctx->arena, spec, "serviceAccount", json_get_string(spec, "serviceAccountName"));
     add_tolerations(ctx->arena, spec);
+    if (old)
+        return;
+    if (json_int(json_get(spec, "terminationGracePeriodSeconds"), 0) < 0)
+        json_set_int(ctx->arena, spec, "terminationGracePeriodSeconds", 1);
     status = json_set_object(ctx->arena, doc, "status");
     json_set_string(ctx->arena, status, "phase", "Pending");
     json_set_string(ctx->arena, status, "qosClass", pod_qos_class(spec));

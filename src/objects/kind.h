@@ -145,7 +145,8 @@ const char *kind_api_version(const struct kind *kind);                          
 const char *kind_resource(const struct kind *kind); /* "pods", "jobs.batch": as in messages */
 
 /* Between defaults and validation of a write to the main resource (not of /status): where the kind has a
- * status it is emptied on create and taken from old on update; then the kind's prepare runs. */
+ * status it is emptied on create and taken from old on update; a new object is not being deleted; the kind's
+ * prepare runs; what is empty and may be left out is left out. */
 void kind_prepare(const struct kind *kind, const struct rule_ctx *ctx, struct json *doc,
                   const struct json *old);
 

@@ -84,6 +84,7 @@ const struct kind kinds[] = {
         .namespaced = true,
         STORED,
         COLUMNS(columns_config_map),
+        .validate = validate_config_map,
     },
     {
         .id = KIND_EVENT,
@@ -98,7 +99,9 @@ const struct kind kinds[] = {
                         "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"),
         COLUMNS(columns_event),
         .defaults = defaults_event,
+        .validate = validate_event,
         .field_value = event_field,
+        .name_rule = "path-segment",
     },
     {
         .id = KIND_LIMIT_RANGE,
@@ -110,6 +113,7 @@ const struct kind kinds[] = {
         STORED,
         COLUMNS(columns_limit_range),
         .defaults = defaults_limit_range,
+        .validate = validate_limit_range,
     },
     {
         .id = KIND_NAMESPACE,
@@ -124,6 +128,7 @@ const struct kind kinds[] = {
         COLUMNS(columns_namespace),
         .defaults = defaults_namespace,
         .prepare = prepare_namespace,
+        .validate = validate_namespace,
         .name_rule = "dns-label",
     },
     {
@@ -139,6 +144,7 @@ const struct kind kinds[] = {
         .fields = NAMES("spec.unschedulable"),
         COLUMNS(columns_node),
         .defaults = defaults_node,
+        .validate = validate_node,
         .field_value = node_field,
     },
     {
@@ -154,6 +160,7 @@ const struct kind kinds[] = {
         COLUMNS(columns_pvc),
         .defaults = defaults_pvc,
         .prepare = prepare_pvc,
+        .validate = validate_pvc,
     },
     {
         .id = KIND_PV,
@@ -167,6 +174,7 @@ const struct kind kinds[] = {
         COLUMNS(columns_pv),
         .defaults = defaults_pv,
         .prepare = prepare_pv,
+        .validate = validate_pv,
     },
     {
         .id = KIND_POD,
@@ -188,6 +196,7 @@ const struct kind kinds[] = {
         .row_conditions = pod_row_conditions,
         .defaults = defaults_pod,
         .prepare = prepare_pod,
+        .validate = validate_pod,
         .field_value = pod_field,
     },
     {
@@ -202,6 +211,7 @@ const struct kind kinds[] = {
         SUBRESOURCES(status_only),
         COLUMNS(columns_resource_quota),
         .defaults = defaults_resource_quota,
+        .validate = validate_resource_quota,
     },
     {
         .id = KIND_SECRET,
@@ -213,6 +223,7 @@ const struct kind kinds[] = {
         .fields = NAMES("type"),
         COLUMNS(columns_secret),
         .defaults = defaults_secret,
+        .validate = validate_secret,
     },
     {
         .id = KIND_SERVICE_ACCOUNT,
@@ -223,6 +234,7 @@ const struct kind kinds[] = {
         .namespaced = true,
         STORED,
         COLUMNS(columns_service_account),
+        .validate = validate_service_account,
     },
     {
         .id = KIND_SERVICE,
@@ -239,6 +251,7 @@ const struct kind kinds[] = {
         COLUMNS(columns_service),
         .defaults = defaults_service,
         .prepare = prepare_service,
+        .validate = validate_service,
         .name_rule = "dns1035-label",
     },
     {
@@ -256,6 +269,7 @@ const struct kind kinds[] = {
         COLUMNS(columns_job),
         .defaults = defaults_job,
         .prepare = prepare_job,
+        .validate = validate_job,
         .field_value = job_field,
     },
     {
@@ -266,6 +280,8 @@ const struct kind kinds[] = {
         .namespaced = true,
         STORED,
         COLUMNS(columns_lease),
+        .defaults = defaults_lease,
+        .validate = validate_lease,
     },
     {
         .id = KIND_PRIORITY_CLASS,
@@ -277,6 +293,7 @@ const struct kind kinds[] = {
         .has_generation = true,
         COLUMNS(columns_priority_class),
         .defaults = defaults_priority_class,
+        .validate = validate_priority_class,
     },
     {
         .id = KIND_STORAGE_CLASS,
@@ -287,6 +304,7 @@ const struct kind kinds[] = {
         STORED,
         COLUMNS(columns_storage_class),
         .defaults = defaults_storage_class,
+        .validate = validate_storage_class,
     },
     {
         .id = KIND_TRAINING_JOB,
@@ -304,6 +322,7 @@ const struct kind kinds[] = {
         COLUMNS(columns_training_job),
         .defaults = defaults_training_job,
         .prepare = prepare_training_job,
+        .validate = validate_training_job,
     },
     {
         .id = KIND_TASK_TEMPLATE,
@@ -315,6 +334,7 @@ const struct kind kinds[] = {
         STORED,
         .has_generation = true,
         COLUMNS(columns_task_template),
+        .validate = validate_task_template,
     },
     {
         .id = KIND_TASK_DEFINITION,
@@ -326,6 +346,7 @@ const struct kind kinds[] = {
         STORED,
         .has_generation = true,
         COLUMNS(columns_task_definition),
+        .validate = validate_task_definition,
     },
     {
         .id = KIND_SELF_SUBJECT_ACCESS_REVIEW,
@@ -420,7 +441,12 @@ void kind_prepare(const struct kind *kind, const struct rule_ctx *ctx, struct js
                   const struct json *old)
 {
     const struct json *status = json_get(old, "status");
+    struct json *metadata = json_get(doc, "metadata");
 
+    if (!old && metadata) {
+        json_remove(metadata, "deletionTimestamp");
+        json_remove(metadata, "deletionGracePeriodSeconds");
+    }
     if (kind->has_status && old && status)
         json_set(ctx->arena, doc, "status", *json_copy(ctx->arena, status));
     else if (kind->has_status && old)
@@ -429,4 +455,5 @@ void kind_prepare(const struct kind *kind, const struct rule_ctx *ctx, struct js
         json_set_object(ctx->arena, doc, "status");
     if (kind->prepare)
         kind->prepare(ctx, doc, old);
+    drop_empty(kind_schema(kind), doc);
 }

@@ -300,6 +300,18 @@ void check_annotations(struct field_errors *errors, const char *path, const stru
         field_too_long(errors, path, ANNOTATIONS_BYTES);
 }
 
+/* "v1", "batch/v1" */
+static bool has_version(struct str api_version)
+{
+    const char *slash = memchr(api_version.s, '/', api_version.len);
+    struct str rest;
+
+    if (!slash)
+        return true;
+    rest = (struct str){slash + 1, api_version.len - (size_t)(slash - api_version.s) - 1};
+    return rest.len && !memchr(rest.s, '/', rest.len);
+}
+
 static void check_owner(struct field_errors *errors, const char *path, const struct json *owner)
 {
     static const char *const keys[][2] = {
@@ -313,7 +325,7 @@ static void check_owner(struct field_errors *errors, const char *path, const str
     for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
         struct str value = json_str(json_get(owner, keys[i][0]));
 
-        if (!value.len || (i == 0 && str_ends(value, "/")))
+        if (!value.len || (i == 0 && !has_version(value)))
             field_invalid(errors, AT(errors, "%s.%s", path, keys[i][0]),
                           value.len ? json_get(owner, keys[i][0]) : &empty, "%s", keys[i][1]);
     }
@@ -348,6 +360,29 @@ static bool has_string(const struct json *array, const char *s)
         if (streq(json_string(item), s))
             return true;
     return false;
+}
+
+bool finalizer_is_known(const char *name)
+{
+    return strchr(name, '/') || streq(name, "kubernetes") || streq(name, "orphan") ||
+           streq(name, "foregroundDeletion");
+}
+
+/* The kinds of Kubernetes' own groups also want a domain in the names of finalizers. */
+static void check_finalizer_domains(const struct kind *kind, struct field_errors *errors,
+                                    const struct json *finalizers)
+{
+    size_t i = 0;
+
+    if (kind->id == KIND_EVENT || kind->id == KIND_LEASE || streq(kind->group, "berth.dev"))
+        return;
+    JSON_EACH(finalizers, finalizer) {
+        size_t at = i++;
+
+        if (!finalizer_is_known(json_string_or(finalizer, "")))
+            field_invalid(errors, AT(errors, "metadata.finalizers[%zu]", at), finalizer,
+                          "name is neither a standard finalizer name nor is it fully qualified");
+    }
 }
 
 static void check_finalizers(struct field_errors *errors, const char *path, const struct json *finalizers)
@@ -443,6 +478,7 @@ void object_check_metadata(const struct kind *kind, const struct rule_ctx *ctx, 
     check_annotations(errors, "metadata.annotations", json_get(meta, "annotations"));
     check_owners(errors, "metadata.ownerReferences", json_get(meta, "ownerReferences"));
     check_finalizers(errors, "metadata.finalizers", json_get(meta, "finalizers"));
+    check_finalizer_domains(kind, errors, json_get(meta, "finalizers"));
 }
 
 char *object_generate_name(struct arena *arena, const char *base)

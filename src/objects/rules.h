@@ -42,6 +42,7 @@ void cell_containers(const struct json *containers, const char *key, struct buf 
 const char *pod_row_conditions(const struct json *doc);
 
 /* ---- defaults (defaults*.c) ---- */
+void drop_empty(const struct schema_type *type, struct json *object);
 void defaults_namespace(const struct rule_ctx *ctx, struct json *doc);
 void defaults_node(const struct rule_ctx *ctx, struct json *doc);
 void defaults_pod(const struct rule_ctx *ctx, struct json *doc);
@@ -53,6 +54,7 @@ void defaults_limit_range(const struct rule_ctx *ctx, struct json *doc);
 void defaults_resource_quota(const struct rule_ctx *ctx, struct json *doc);
 void defaults_event(const struct rule_ctx *ctx, struct json *doc);
 void defaults_service(const struct rule_ctx *ctx, struct json *doc);
+void defaults_lease(const struct rule_ctx *ctx, struct json *doc);
 void defaults_priority_class(const struct rule_ctx *ctx, struct json *doc);
 void defaults_storage_class(const struct rule_ctx *ctx, struct json *doc);
 void defaults_training_job(const struct rule_ctx *ctx, struct json *doc);
@@ -88,10 +90,72 @@ text_rule rule_dns_label, rule_dns1035_label, rule_dns_subdomain, rule_path_segm
 /* One "Invalid value" for each thing wrong; true when there is none. */
 bool check_str(struct field_errors *errors, const char *path, struct str s, text_rule *rule);
 bool check_text(struct field_errors *errors, const char *path, const struct json *value, text_rule *rule);
+bool finalizer_is_known(const char *name);
 void check_labels(struct field_errors *errors, const char *path, const struct json *labels);
 void check_annotations(struct field_errors *errors, const char *path, const struct json *annotations);
 bool check_immutable(struct field_errors *errors, const char *path, const struct json *value,
                      const struct json *old);
+
+/* The value as bare text, where JSON cannot say what Kubernetes prints; NULL: no value. */
+void field_invalid_text(struct field_errors *errors, const char *path, const char *value, const char *fmt,
+                        ...) __attribute__((format(printf, 4, 5)));
+/* Absent or null counts as not there. All return whether the value passes. */
+bool check_required(struct field_errors *errors, const char *path, const struct json *value); /* … or "" */
+bool check_one_of(struct field_errors *errors, const char *path, const struct json *value,
+                  const char *const *choices); /* NULL-terminated */
+bool check_not_negative(struct field_errors *errors, const char *path, const struct json *value);
+bool check_positive(struct field_errors *errors, const char *path, const struct json *value);
+bool check_range(struct field_errors *errors, const char *path, const struct json *value, int64_t min,
+                 int64_t max);
+bool check_port(struct field_errors *errors, const char *path, const struct json *value);
+bool check_port_or_name(struct field_errors *errors, const char *path, const struct json *value);
+bool check_ip(struct field_errors *errors, const char *path, const struct json *value);
+void check_label_selector(struct field_errors *errors, const char *path, const struct json *selector);
+bool selector_matches_json(const struct json *selector, const struct json *labels, struct arena *arena);
+/* Paths inside a volume: relative, without "..". */
+bool has_backsteps(struct str text);
+bool check_no_backsteps(struct field_errors *errors, const char *path, const struct json *value);
+bool check_descending_path(struct field_errors *errors, const char *path, const struct json *value);
+bool check_item_path(struct field_errors *errors, const char *path, const struct json *value);
+
+/* Equal as Kubernetes means it: absent, null, "", [] and {} are the same, amounts compare by value, and
+ * flags that are left out when false may be left out. */
+bool semantic_equal(const struct json *a, const struct json *b);
+
+/* ---- resource names and amounts ---- */
+bool resource_is_huge_page(const char *name);
+bool resource_is_extended(const char *name);       /* "nvidia.com/gpu" */
+bool resource_allows_overcommit(const char *name); /* requests may be below limits */
+bool resource_is_standard_quota(const char *name);
+bool check_resource_name(struct field_errors *errors, const char *path, const char *name);
+bool check_container_resource_name(struct field_errors *errors, const char *path, const char *name);
+bool check_quota_resource_name(struct field_errors *errors, const char *path, const char *name);
+bool check_resource_amount(struct field_errors *errors, const char *path, const char *name,
+                           const struct json *value);
+struct json quantity_json(struct arena *arena, const struct quantity *q);
+
+/* ---- pods and templates (validate_pod.c, validate_container.c, validate_volume.c, validate_affinity.c) ----
+ */
+struct pod_check {
+    struct field_errors *errors;
+    const char *path; /* of the pod spec: "spec", "spec.template.spec" */
+    const struct json *spec;
+    struct json *volumes; /* name → the volume that passed */
+    bool is_pod;          /* not a template */
+};
+void check_pod_spec(struct field_errors *errors, const char *path, const struct json *spec, bool is_pod);
+/* Exactly one member of volume beside `others` (NULL-terminated), and that one well-formed. */
+void check_volume_source(struct field_errors *errors, const char *path, const struct json *volume,
+                         const char *const *others);
+void check_volumes(struct pod_check *check);
+void check_containers(struct pod_check *check);
+void check_env(struct field_errors *errors, const char *path, const struct json *vars);
+void check_affinity(struct field_errors *errors, const char *path, const struct json *affinity);
+void check_node_selector(struct field_errors *errors, const char *path, const struct json *selector);
+extern const char *const taint_effects[];
+void check_spread(struct field_errors *errors, const char *path, const struct json *constraints);
+void check_tolerations(struct field_errors *errors, const char *path, const struct json *tolerations);
+void check_pod_update(struct field_errors *errors, const struct json *spec, const struct json *old);
 
 /* A path made where it is needed: AT(errors, "%s.name", path). */
 #define AT(errors, ...) arena_printf((errors)->arena, __VA_ARGS__)
