@@ -1,0 +1,141 @@
+/* Every object is looked at both as a dependent and as an owner. Owners are told apart by uid alone: an
+ * owner of a kind that Berth does not serve can never be found here, so it counts as there. */
+#include "control/gc.h"
+
+#include "base/vec.h"
+#include "control/util.h"
+
+#include <string.h>
+
+enum owner_state { OWNER_THERE, OWNER_GONE, OWNER_WAITING /* for its dependents to go first */ };
+
+static bool meta_mentions(const struct object *object, const char *word)
+{
+    return memmem(object->text + object->meta_at, object->meta_len, word, strlen(word)) != NULL;
+}
+
+bool gc_concerns(const struct object *object)
+{
+    return object->owner_count > 0 || (object->deleting && (meta_mentions(object, FINALIZER_FOREGROUND) ||
+                                                            meta_mentions(object, FINALIZER_ORPHAN)));
+}
+
+static bool known_kind(const struct json *ref)
+{
+    struct str rest = json_str(json_get(ref, "apiVersion")), group = {"", 0}, version = rest;
+    const char *slash = rest.s ? memchr(rest.s, '/', rest.len) : NULL;
+
+    if (slash) {
+        group = (struct str){rest.s, (size_t)(slash - rest.s)};
+        version = (struct str){slash + 1, rest.len - group.len - 1};
+    }
+    for (size_t i = 0; i < kind_count; i++)
+        if (kinds[i].stored && streq(kinds[i].name, json_get_string(ref, "kind")) &&
+            str_is(group, kinds[i].group) && str_is(version, kinds[i].version))
+            return true;
+    return false;
+}
+
+static enum owner_state owner_state(const struct gc_world *world, const struct json *ref, struct arena *arena)
+{
+    const struct object *owner = world->by_uid(world->arg, json_string_or(json_get(ref, "uid"), ""));
+
+    if (!owner)
+        return known_kind(ref) ? OWNER_GONE : OWNER_THERE;
+    if (owner->deleting && meta_mentions(owner, FINALIZER_FOREGROUND) &&
+        finalizer_has(object_json(owner, arena), FINALIZER_FOREGROUND))
+        return OWNER_WAITING;
+    return OWNER_THERE;
+}
+
+static void look_as_dependent(const struct object *object, const struct gc_world *world,
+                              struct effects *effects)
+{
+    struct json *doc = object_json(object, effects->arena);
+    struct json *refs = json_at(doc, "metadata.ownerReferences");
+    size_t there = 0, len = json_len(refs);
+
+    for (size_t i = len; i > 0; i--) {
+        if (owner_state(world, json_item(refs, i - 1), effects->arena) == OWNER_THERE)
+            there++;
+        else
+            json_remove_item(refs, i - 1);
+    }
+    if (there == len)
+        return;
+    if (there > 0)
+        effect_update(effects, object, doc); /* without the references that lead nowhere */
+    else if (!object->deleting)
+        effect_delete(effects, object);
+}
+
+struct dependents {
+    const char *uid;
+    struct effects *effects;
+    bool blocked; /* one that must go first is there */
+    bool full;
+};
+
+static void find_blocking(void *arg, const struct object *object)
+{
+    struct dependents *dependents = arg;
+    const struct json *doc;
+
+    if (dependents->blocked)
+        return;
+    doc = object_json(object, dependents->effects->arena);
+    JSON_EACH(json_at(doc, "metadata.ownerReferences"), ref)
+        if (streq(json_get_string(ref, "uid"), dependents->uid) &&
+            json_bool(json_get(ref, "blockOwnerDeletion")))
+            dependents->blocked = true;
+}
+
+static void set_free(void *arg, const struct object *object)
+{
+    struct dependents *dependents = arg;
+    struct json *doc, *meta, *refs;
+
+    if (effects_room(dependents->effects) < 2) {
+        dependents->full = true;
+        return;
+    }
+    doc = object_json(object, dependents->effects->arena);
+    meta = json_get(doc, "metadata");
+    refs = json_get(meta, "ownerReferences");
+    for (size_t i = json_len(refs); i > 0; i--)
+        if (streq(json_get_string(json_item(refs, i - 1), "uid"), dependents->uid))
+            json_remove_item(refs, i - 1);
+    if (json_len(refs) == 0)
+        json_remove(meta, "ownerReferences");
+    effect_update(dependents->effects, object, doc);
+}
+
+static void look_as_owner(const struct object *object, const struct gc_world *world, struct effects *effects)
+{
+    struct json *doc = object_json(object, effects->arena);
+    struct dependents dependents = {.uid = object->uid, .effects = effects};
+
+    if (finalizer_has(doc, FINALIZER_ORPHAN)) {
+        world->dependents(world->arg, object->uid, set_free, &dependents);
+        if (!dependents.full) {
+            finalizer_remove(doc, FINALIZER_ORPHAN);
+            effect_update(effects, object, doc);
+        }
+    } else if (finalizer_has(doc, FINALIZER_FOREGROUND)) {
+        world->dependents(world->arg, object->uid, find_blocking, &dependents);
+        if (!dependents.blocked) {
+            finalizer_remove(doc, FINALIZER_FOREGROUND);
+            effect_update(effects, object, doc);
+        }
+    }
+}
+
+void gc_look(const struct object *object, const struct gc_world *world, struct effects *effects)
+{
+    size_t before = effects->len;
+
+    if (object->deleting)
+        look_as_owner(object, world, effects);
+    if (object->owner_count > 0 && effects->len == before)
+        look_as_dependent(object, world, effects);
+}

@@ -1,0 +1,35 @@
+/* resources - lists of named amounts ({"cpu": "100m", "memory": "1Gi"}), and what a pod adds up to. */
+#pragma once
+
+#include "base/json.h"
+#include "objects/quantity.h"
+
+struct resource {
+    const char *name; /* borrowed */
+    struct quantity amount;
+};
+
+/* Zero-initialised is empty. Lives in an arena; sorted by name. */
+struct resources {
+    struct resource *v;
+    size_t len, cap;
+};
+#define RESOURCES_EACH(list, it) for (struct resource *it = (list)->v; it < (list)->v + (list)->len; it++)
+
+void resources_read(struct resources *list, struct arena *arena,
+                    const struct json *doc);                                     /* adds what is no junk */
+struct quantity *resources_find(const struct resources *list, const char *name); /* NULL when absent */
+/* All three make the entry when it is absent. */
+void resources_set(struct resources *list, struct arena *arena, const char *name,
+                   const struct quantity *amount);
+void resources_add(struct resources *list, struct arena *arena, const char *name,
+                   const struct quantity *amount);
+void resources_max(struct resources *list, struct arena *arena, const char *name,
+                   const struct quantity *amount);
+void resources_write(const struct resources *list, struct arena *arena, struct json *parent, const char *key);
+
+/* What all containers of a pod ask for together; init containers count where they need more. `which` is
+ * "requests" or "limits". */
+void pod_resources(const struct json *spec, const char *which, bool with_overhead, struct arena *arena,
+                   struct resources *ret);
+bool resource_is_extended(const char *name); /* nvidia.com/gpu: has a domain that is not Kubernetes' own */

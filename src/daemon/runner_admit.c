@@ -1,0 +1,147 @@
+/* Admission: priorities, limits, classes of storage, quotas; in this order, as a quota must see what the
+ * others fill in. Where a namespace has no limits and no quotas these questions cost two look-ups. */
+#include "base/clock.h"
+#include "control/limitrange.h"
+#include "control/pvc.h"
+#include "daemon/runner_internal.h"
+
+/* ---- priorities ---- */
+
+/* Every write has a higher revision than all before, so the newest one and their number tell whether
+ * the classes are still those that were read. */
+static void read_classes(struct runner *runner)
+{
+    struct store_slice slice = store_list(runner->store, KIND_PRIORITY_CLASS, NULL);
+    int64_t newest = 0;
+
+    OBJECTS_EACH(slice, it)
+        newest = (*it)->rv > newest ? (*it)->rv : newest;
+    if (newest == runner->class_rv && slice.len == runner->class_count)
+        return;
+    arena_done(&runner->class_arena);
+    runner->classes = arena_zalloc(&runner->class_arena, (slice.len + 1) * sizeof(*runner->classes));
+    for (size_t i = 0; i < slice.len; i++) {
+        CLEANUP(arena_done) struct arena arena = {0};
+
+        priority_class_read(object_json(slice.v[i], &arena), &runner->class_arena, &runner->classes[i]);
+    }
+    runner->class_count = slice.len;
+    runner->class_rv = newest;
+}
+
+/* ---- limits ---- */
+
+static int admit_limits(struct runner *runner, const struct write *write, const struct kind *kind,
+                        const char *ns, struct json *doc)
+{
+    struct store_slice slice = store_list(runner->store, KIND_LIMIT_RANGE, ns);
+
+    if (kind->id == KIND_POD)
+        OBJECTS_EACH(slice, it)
+            limitrange_fill(object_json(*it, write->arena), write->arena, doc);
+    OBJECTS_EACH(slice, it) {
+        const struct json *range = object_json(*it, write->arena);
+
+        if ((kind->id == KIND_POD ? limitrange_check_pod(range, write->arena, doc, write->failure)
+                                  : limitrange_check_claim(range, write->arena, doc, write->failure)) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- storage ---- */
+
+static const char *default_storage_class(struct runner *runner, struct arena *arena)
+{
+    OBJECTS_EACH(store_list(runner->store, KIND_STORAGE_CLASS, NULL), it) {
+        const struct json *annotations = json_at(object_json(*it, arena), "metadata.annotations");
+
+        if (streq(json_get_string(annotations, "storageclass.kubernetes.io/is-default-class"), "true"))
+            return (*it)->name;
+    }
+    return NULL;
+}
+
+/* ---- quotas ---- */
+
+static int admit_quota(struct runner *runner, const struct write *write, const struct object *object,
+                       const char *ns, const struct quota_request *request)
+{
+    struct resources used;
+    struct quota quota;
+
+    quota_read(object_json(object, write->arena), write->arena, &quota);
+    if (!quota_limits_kind(&quota, request->kind))
+        return 0;
+    runner_quota_used(runner, &quota, request->kind, ns, request->now, write->arena, &used);
+    return quota_admit(&quota, &used, request, write->arena, write->failure);
+}
+
+static int admit_quotas(struct runner *runner, const struct write *write, const struct kind *kind,
+                        const char *ns, const struct json *doc, const struct object *old)
+{
+    struct store_slice slice = store_list(runner->store, KIND_RESOURCE_QUOTA, ns);
+    struct quota_usage usage, before;
+    struct quota_request request = {.kind = kind,
+                                    .name = json_string_or(json_at(doc, "metadata.name"), ""),
+                                    .doc = doc,
+                                    .usage = &usage,
+                                    .now = write->now ? write->now : clock_now()};
+
+    if (slice.len == 0 || (old && (!write->who || !quota_counts_updates(kind))))
+        return 0;
+    quota_measure(kind, doc, write->arena, &usage);
+    if (old) {
+        quota_measure(kind, object_json(old, write->arena), write->arena, &before);
+        if (kind->id == KIND_POD && usage.terminating == before.terminating)
+            return 0; /* what pods ask for cannot change, only the scope they are in */
+        request.old = &before;
+    }
+    OBJECTS_EACH(slice, it)
+        if (admit_quota(runner, write, *it, ns, &request) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- all ---- */
+
+static int admit_pod(struct runner *runner, const struct write *write, const struct kind *kind,
+                     const char *ns, struct json *doc)
+{
+    read_classes(runner);
+    if (admit_limits(runner, write, kind, ns, doc) < 0)
+        return -1;
+    return priority_admit_pod(runner->classes, runner->class_count, write->arena, doc, write->failure);
+}
+
+int runner_admit(void *arg, const struct write *write, const struct kind *kind, const char *ns,
+                 struct json *doc, const struct object *old)
+{
+    struct runner *runner = arg;
+
+    switch (kind->id) {
+    case KIND_POD:
+        if (!old && admit_pod(runner, write, kind, ns, doc) < 0)
+            return -1;
+        break;
+    case KIND_PVC:
+        if (!old)
+            pvc_admit(write->arena, doc, default_storage_class(runner, write->arena));
+        if ((!old || write->who) && admit_limits(runner, write, kind, ns, doc) < 0)
+            return -1;
+        break;
+    case KIND_PV:
+        if (!old)
+            pv_admit(write->arena, doc);
+        break;
+    case KIND_PRIORITY_CLASS:
+        read_classes(runner);
+        if (priority_admit_class(runner->classes, runner->class_count, write->arena, doc, old != NULL,
+                                 write->failure) < 0)
+            return -1;
+        break;
+    default:
+        break;
+    }
+    return kind->namespaced ? admit_quotas(runner, write, kind, ns, doc, old) : 0;
+}
