@@ -130,7 +130,9 @@ struct http_conn_ops {
     void (*closed)(void *arg,
                    const char *why); /* end of stream or error; http_conn_close must still be called */
 };
-/* Sends `101 Switching Protocols` with these headers (Connection and Upgrade are added) and takes over. */
+/* Sends `101 Switching Protocols` with these headers (Connection and Upgrade are added) and takes over.
+ * Never NULL: when the client has left, `closed` comes soon; when its request had no Connection: Upgrade
+ * and Upgrade headers, or a body, it is answered 400 and `closed` comes as well. */
 struct http_conn *http_upgrade(struct http_req *req, const char *protocol, const struct http_header *headers,
                                size_t header_count, const struct http_conn_ops *ops, void *arg);
 void http_conn_write(struct http_conn *conn, struct str data); /* copies */

@@ -24,7 +24,7 @@
 static void on_io(void *arg, uint32_t events);
 static void on_timer(void *arg);
 
-static int64_t now_of(const struct http_conn *conn)
+static int64_t now_of(const struct connection *conn)
 {
     return loop_now(conn->server->loop);
 }
@@ -34,9 +34,9 @@ static int64_t timeout_ns(int configured_ms, int fallback_sec)
     return configured_ms > 0 ? configured_ms * NSEC_PER_MSEC : fallback_sec * NSEC_PER_SEC;
 }
 
-struct http_conn *http_conn_new(struct http_server *server, int fd, struct http_tls *tls)
+struct connection *connection_new(struct http_server *server, int fd, struct http_tls *tls)
 {
-    struct http_conn *conn = NEW(struct http_conn);
+    struct connection *conn = NEW(struct connection);
 
     conn->server = server;
     conn->fd = fd;
@@ -56,7 +56,7 @@ struct http_conn *http_conn_new(struct http_server *server, int fd, struct http_
     conn->io = loop_io_new(server->loop, fd, EPOLLIN, on_io, conn);
     if (tls)
         http_tls_attach(conn, tls);
-    http_conn_dirty(conn); /* arms the timer */
+    connection_dirty(conn); /* arms the timer */
     return conn;
 }
 
@@ -71,7 +71,7 @@ static void settle_later(void *arg)
         http_settle(server);
 }
 
-void http_conn_dirty(struct http_conn *conn)
+void connection_dirty(struct connection *conn)
 {
     struct http_server *server = conn->server;
 
@@ -90,14 +90,14 @@ void http_conn_dirty(struct http_conn *conn)
     }
 }
 
-void http_conn_fail(struct http_conn *conn, const char *why)
+void connection_fail(struct connection *conn, const char *why)
 {
     if (!conn->failed)
         conn->failed = why;
-    http_conn_dirty(conn);
+    connection_dirty(conn);
 }
 
-static void close_fd(struct http_conn *conn, bool orderly)
+static void close_fd(struct connection *conn, bool orderly)
 {
     if (conn->fd < 0)
         return;
@@ -108,7 +108,7 @@ static void close_fd(struct http_conn *conn, bool orderly)
     buf_done(&conn->in);
 }
 
-static struct exchange *first_untold(const struct http_conn *conn)
+static struct exchange *first_untold(const struct connection *conn)
 {
     for (struct exchange *ex = conn->first; ex; ex = ex->next)
         if (!ex->told)
@@ -118,7 +118,7 @@ static struct exchange *first_untold(const struct http_conn *conn)
 
 /* The connection is of no use any more: closes it and tells everyone who still works for it. They end
  * their exchanges now or later; the last one releases the connection. */
-static void tear_down(struct http_conn *conn)
+static void tear_down(struct connection *conn)
 {
     struct exchange *ex;
 
@@ -129,11 +129,11 @@ static void tear_down(struct http_conn *conn)
         if (ex->state == EXCHANGE_BODY || ex->state == EXCHANGE_DONE)
             http_exchange_free(ex);
         else
-            http_exchange_gone(ex);
+            http_exchange_gone(ex, conn->failed);
     }
 }
 
-void http_conn_destroy(struct http_conn *conn)
+void connection_destroy(struct connection *conn)
 {
     struct http_server *server = conn->server;
 
@@ -158,12 +158,12 @@ void http_conn_destroy(struct http_conn *conn)
 }
 
 /* Whether requests that wait must go on waiting. */
-static bool throttled(const struct http_conn *conn)
+static bool throttled(const struct connection *conn)
 {
     return conn->line >= HTTP_PIPELINE_MAX || conn->unsent > HTTP_OUT_PAUSE;
 }
 
-static bool wants_input(const struct http_conn *conn)
+static bool wants_input(const struct connection *conn)
 {
     if (conn->failed || conn->eof)
         return false;
@@ -181,7 +181,7 @@ static bool wants_input(const struct http_conn *conn)
 
 static void dispatch(struct exchange *ex)
 {
-    struct http_conn *conn = ex->conn;
+    struct connection *conn = ex->conn;
     struct http_server *server = conn->server;
 
     ex->req.body = buf_view(&ex->body);
@@ -192,7 +192,7 @@ static void dispatch(struct exchange *ex)
 }
 
 /* The last exchange has all of its body. */
-static void body_complete(struct http_conn *conn)
+static void body_complete(struct connection *conn)
 {
     struct exchange *ex = conn->last;
 
@@ -203,7 +203,7 @@ static void body_complete(struct http_conn *conn)
 }
 
 /* What stands in a complete head, as an exchange. */
-static void head_complete(struct http_conn *conn, const char *data, size_t len)
+static void head_complete(struct connection *conn, const char *data, size_t len)
 {
     struct http_server *server = conn->server;
     struct http_head *head = &server->head;
@@ -249,7 +249,7 @@ static void head_complete(struct http_conn *conn, const char *data, size_t len)
         http_exchange_continue(ex);
 }
 
-static size_t head_input(struct http_conn *conn, struct str data)
+static size_t head_input(struct connection *conn, struct str data)
 {
     const char *why = NULL;
     ssize_t len = http_scan_head(data.s, data.len, &conn->scanned, &why);
@@ -272,7 +272,7 @@ static size_t head_input(struct http_conn *conn, struct str data)
     return so_far;
 }
 
-static size_t chunked_input(struct http_conn *conn, struct str data)
+static size_t chunked_input(struct connection *conn, struct str data)
 {
     struct exchange *ex = conn->last;
     struct str rest = data, piece;
@@ -299,7 +299,7 @@ static size_t chunked_input(struct http_conn *conn, struct str data)
     }
 }
 
-static size_t body_input(struct http_conn *conn, struct str data)
+static size_t body_input(struct connection *conn, struct str data)
 {
     struct exchange *ex = conn->last;
 
@@ -315,7 +315,7 @@ static size_t body_input(struct http_conn *conn, struct str data)
 }
 
 /* Uses as much as it can now; returns how much. */
-static size_t use_input(struct http_conn *conn, struct str data)
+static size_t use_input(struct connection *conn, struct str data)
 {
     struct str rest = data;
 
@@ -332,7 +332,7 @@ static size_t use_input(struct http_conn *conn, struct str data)
             used = body_input(conn, rest);
         } else if (conn->input == INPUT_RAW) {
             used = rest.len;
-            conn->ops.data(conn->ops_arg, rest);
+            conn->last->handle.ops.data(conn->last->handle.arg, rest);
         } else {
             return data.len; /* discarded */
         }
@@ -341,7 +341,7 @@ static size_t use_input(struct http_conn *conn, struct str data)
     return data.len;
 }
 
-static void feed(struct http_conn *conn, struct str data)
+static void feed(struct connection *conn, struct str data)
 {
     size_t used;
 
@@ -363,25 +363,25 @@ static void feed(struct http_conn *conn, struct str data)
 
 /* The client sends no more. Answers under way may still reach it, but who asked to be told when it
  * leaves is told: almost every client that closes half has closed all. */
-static void end_of_input(struct http_conn *conn)
+static void end_of_input(struct connection *conn)
 {
     conn->eof = true;
-    http_conn_dirty(conn);
+    connection_dirty(conn);
     if (conn->input == INPUT_RAW) {
-        if (!conn->upgraded->told)
-            http_exchange_gone(conn->upgraded);
+        if (!conn->last->told)
+            http_exchange_gone(conn->last, "end of stream");
         return;
     }
     if (conn->input == INPUT_HANDSHAKE || conn->input == INPUT_BODY) {
-        http_conn_fail(conn, "the client left in the middle of a request");
+        connection_fail(conn, "the client left in the middle of a request");
         return;
     }
     for (struct exchange *ex = conn->first; ex; ex = ex->next)
         if (ex->req.gone)
-            http_conn_fail(conn, "the client left");
+            connection_fail(conn, "the client left");
 }
 
-static void read_input(struct http_conn *conn)
+static void read_input(struct connection *conn)
 {
     struct http_server *server = conn->server;
 
@@ -401,20 +401,20 @@ static void read_input(struct http_conn *conn)
         } else if (errno == EAGAIN || errno == EINTR) {
             return;
         } else {
-            http_conn_fail(conn, "the connection broke");
+            connection_fail(conn, "the connection broke");
         }
     }
     if (conn->ssl && http_tls_pending(conn))
-        http_conn_dirty(conn); /* epoll does not see what OpenSSL has read already */
+        connection_dirty(conn); /* epoll does not see what OpenSSL has read already */
 }
 
-static void shake_hands(struct http_conn *conn)
+static void shake_hands(struct connection *conn)
 {
     int result = http_tls_handshake(conn);
 
-    http_conn_dirty(conn);
+    connection_dirty(conn);
     if (result < 0)
-        http_conn_fail(conn, "the TLS handshake failed");
+        connection_fail(conn, "the TLS handshake failed");
     if (result <= 0)
         return;
     conn->input = INPUT_HEAD;
@@ -422,7 +422,7 @@ static void shake_hands(struct http_conn *conn)
     read_input(conn);
 }
 
-static uint32_t wanted_events(const struct http_conn *conn)
+static uint32_t wanted_events(const struct connection *conn)
 {
     uint32_t events = conn->ssl_wants;
 
@@ -433,7 +433,7 @@ static uint32_t wanted_events(const struct http_conn *conn)
     return events;
 }
 
-static int64_t deadline(const struct http_conn *conn)
+static int64_t deadline(const struct connection *conn)
 {
     const struct http_config *config = &conn->server->config;
     int64_t at = INT64_MAX, head = timeout_ns(config->head_timeout_ms, HTTP_HEAD_TIMEOUT);
@@ -456,7 +456,7 @@ static int64_t deadline(const struct http_conn *conn)
     return at;
 }
 
-static void arm_timer(struct http_conn *conn)
+static void arm_timer(struct connection *conn)
 {
     int64_t at = deadline(conn);
 
@@ -468,7 +468,7 @@ static void arm_timer(struct http_conn *conn)
 
 static void on_timer(void *arg)
 {
-    struct http_conn *conn = arg;
+    struct connection *conn = arg;
     int64_t write_due;
 
     conn->timer_at = INT64_MAX;
@@ -478,30 +478,30 @@ static void on_timer(void *arg)
     }
     write_due = conn->write_at + timeout_ns(conn->server->config.write_timeout_ms, HTTP_WRITE_TIMEOUT);
     if (conn->out.bytes > 0 && write_due <= now_of(conn))
-        http_conn_fail(conn, "the client does not read");
+        connection_fail(conn, "the client does not read");
     else if (!conn->lingering && conn->input == INPUT_BODY)
         http_exchange_refuse(conn->last, 408, "the body does not come");
     else if (!conn->lingering && conn->input == INPUT_HEAD && conn->in.len > 0)
         http_exchange_refuse(http_exchange_new(conn), 408, "the head does not come");
     else
-        http_conn_fail(conn, "the connection was idle");
+        connection_fail(conn, "the connection was idle");
 }
 
 static void on_io(void *arg, uint32_t events)
 {
-    struct http_conn *conn = arg;
+    struct connection *conn = arg;
 
     if (conn->input == INPUT_HANDSHAKE) {
         shake_hands(conn);
         return;
     }
     if (events & EPOLLOUT)
-        http_conn_dirty(conn);
+        connection_dirty(conn);
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) || conn->ssl_wants) {
         if (wants_input(conn))
             read_input(conn);
         else if (events & (EPOLLHUP | EPOLLERR))
-            http_conn_fail(conn, "the connection broke");
+            connection_fail(conn, "the connection broke");
     }
     if (conn->dirty)
         return; /* http_settle does the rest */
@@ -509,7 +509,7 @@ static void on_io(void *arg, uint32_t events)
     loop_io_set(conn->io, wanted_events(conn));
 }
 
-static ssize_t write_plain(struct http_conn *conn)
+static ssize_t write_plain(struct connection *conn)
 {
     struct iovec iov[WRITE_IOVS];
     struct msghdr msg = {.msg_iov = iov};
@@ -519,7 +519,7 @@ static ssize_t write_plain(struct http_conn *conn)
     return sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void write_output(struct http_conn *conn)
+static void write_output(struct connection *conn)
 {
     size_t total = 0;
 
@@ -534,7 +534,7 @@ static void write_output(struct http_conn *conn)
         if (len < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (len < 0) {
-            http_conn_fail(conn, "the connection broke");
+            connection_fail(conn, "the connection broke");
             return;
         }
         total += (size_t)len;
@@ -546,41 +546,60 @@ static void write_output(struct http_conn *conn)
 }
 
 /* Producers that wait for room. They may write again; that is for the next round. */
-static void tell_drained(struct http_conn *conn)
+static void tell_drained(struct connection *conn)
 {
     struct exchange *ex = conn->first;
 
-    if (ex && ex->drain && ex->state == EXCHANGE_STREAM && !ex->told &&
-        conn->out.bytes <= HTTP_STREAM_BUF_MAX / 16 / 2) {
+    if (ex && ex->drain && ex->state == EXCHANGE_STREAM && !ex->told && conn->out.bytes <= HTTP_DRAIN_BELOW) {
         void (*drain)(struct http_req * req) = ex->drain;
 
         ex->drain = NULL;
         drain(&ex->req);
-    } else if (conn->upgraded && conn->wrote && conn->unsent == 0) {
-        conn->wrote = false;
-        if (conn->ops.drained)
-            conn->ops.drained(conn->ops_arg);
+    } else if (conn->input == INPUT_RAW && conn->unsent == 0 && conn->last->handle.wrote) {
+        struct http_conn *handle = &conn->last->handle;
+
+        handle->wrote = false;
+        if (handle->ops.drained)
+            handle->ops.drained(handle->arg);
     }
 }
 
-static void tell_stopping(struct http_conn *conn)
+/* Upgrades that could not be: http_upgrade has answered, now its caller hears of it. */
+static void tell_refused(struct connection *conn)
+{
+    struct exchange *ex = conn->first;
+
+    conn->tell_refused = false;
+    while (ex) {
+        if (!ex->handle.refused || ex->told) {
+            ex = ex->next;
+            continue;
+        }
+        http_exchange_gone(ex, "the client did not ask for an upgrade");
+        ex = conn->first; /* any of them may be gone now */
+    }
+}
+
+static void tell_stopping(struct connection *conn)
 {
     struct exchange *ex = conn->first;
 
     conn->stop_told = true;
     while (ex) {
-        struct exchange *next = ex->next;
+        bool told = ex->told;
 
-        if (ex->state == EXCHANGE_STREAM && !ex->told)
+        if (ex->state == EXCHANGE_STREAM && !told)
             http_stream_stop(ex);
-        else if (ex->state == EXCHANGE_UPGRADED && !ex->told)
-            http_exchange_gone(ex);
-        ex = next;
+        else if (ex->state == EXCHANGE_UPGRADED && !told)
+            http_exchange_gone(ex, "the server stops");
+        else
+            told = true;
+        ex = told ? ex->next : conn->first; /* any of them may be gone after a call */
     }
 }
 
 /* All is answered and sent: is the connection to be closed? */
-static bool finished(const struct http_conn *conn)
+static bool finished(const struct connection *conn)
 {
     if (conn->line > 0 || conn->out.bytes > 0 || conn->lingering)
         return false;
@@ -590,7 +609,7 @@ static bool finished(const struct http_conn *conn)
 
 /* Closing a socket with unread bytes resets it, and the reset may overtake the answer. So the client
  * is told that nothing more comes, and what it still sends is read for a while. */
-static void linger(struct http_conn *conn)
+static void linger(struct connection *conn)
 {
     conn->lingering = true;
     conn->linger_at = now_of(conn);
@@ -603,7 +622,7 @@ static void linger(struct http_conn *conn)
 }
 
 /* Input that had to wait, here or inside TLS where epoll does not see it. */
-static void resume_input(struct http_conn *conn)
+static void resume_input(struct connection *conn)
 {
     if (!wants_input(conn) || conn->input == INPUT_HANDSHAKE)
         return;
@@ -619,10 +638,12 @@ static void resume_input(struct http_conn *conn)
         read_input(conn);
 }
 
-static void settle(struct http_conn *conn)
+static void settle(struct connection *conn)
 {
     if (conn->server->stopping && !conn->stop_told && !conn->failed)
         tell_stopping(conn);
+    if (conn->tell_refused && !conn->failed)
+        tell_refused(conn);
     if (!conn->failed && conn->out.bytes > 0)
         write_output(conn);
     if (!conn->failed)
@@ -643,7 +664,7 @@ static void settle(struct http_conn *conn)
         while (conn->first && conn->first->state == EXCHANGE_DONE)
             http_exchange_free(conn->first);
         if (!conn->first && !conn->dirty)
-            http_conn_destroy(conn);
+            connection_destroy(conn);
         return;
     }
     arm_timer(conn);
@@ -652,12 +673,12 @@ static void settle(struct http_conn *conn)
 
 void http_settle(struct http_server *server)
 {
-    struct http_conn *conn = server->dirty_first;
+    struct connection *conn = server->dirty_first;
 
     server->dirty_first = server->dirty_last = NULL;
     while (conn) {
         /* Stays what it is: only its own turn here releases a connection. */
-        struct http_conn *next = conn->dirty_next;
+        struct connection *next = conn->dirty_next;
 
         conn->dirty = false;
         settle(conn);

@@ -1,6 +1,6 @@
 /* http_priv - what the files of the HTTP server share; not for users of net.
  *
- * A connection (struct http_conn) has a line of exchanges, one per request, in the order in which they
+ * A connection has a line of exchanges, one per request, in the order in which they
  * came. The first one in line writes straight into the connection's output, the others keep theirs
  * until it is their turn. Output is a list of segments: small things are appended to the last one,
  * large bodies are taken over as segments of their own.
@@ -17,13 +17,15 @@
 
 #include <openssl/ssl.h>
 
-#define HTTP_SEGMENT      (64 << 10) /* bytes from which a segment is not appended to any more */
-#define HTTP_TAKE_ABOVE   (16 << 10) /* a body larger than this is taken over, not copied */
-#define HTTP_OUT_PAUSE    (1 << 20)  /* unsent bytes above which no further request is read */
-#define HTTP_SCRATCH      (64 << 10) /* bytes read at once */
-#define HTTP_SPARE_MAX    64         /* exchanges and segments kept for reuse */
-#define HTTP_LINGER_MS    2000       /* how long a client may take to notice that we have closed */
-#define HTTP_REFUSALS_MAX 64         /* connections past conns_max that still hear a 503 */
+#define HTTP_SEGMENT         (64 << 10) /* bytes from which a segment is not appended to any more */
+#define HTTP_TAKE_ABOVE      (16 << 10) /* a body larger than this is taken over, not copied */
+#define HTTP_OUT_PAUSE       (1 << 20)  /* unsent bytes above which no further request is read */
+#define HTTP_SCRATCH         (64 << 10) /* bytes read at once */
+#define HTTP_SPARE_MAX       64         /* exchanges and segments kept for reuse */
+#define HTTP_SPARE_LARGE_MAX 8          /* the same when they are large ones */
+#define HTTP_DRAIN_BELOW     (HTTP_STREAM_BUF_MAX / 16 / 2)
+#define HTTP_LINGER_MS       2000 /* how long a client may take to notice that we have closed */
+#define HTTP_REFUSALS_MAX    64   /* connections past conns_max that still hear a 503 */
 
 struct segment {
     struct segment *next;
@@ -45,9 +47,19 @@ enum exchange_state {
     EXCHANGE_DONE,     /* answered; waits for its turn */
 };
 
+/* What http_upgrade returns. Each exchange has its own, so that one that may not be upgraded cannot get
+ * in the way of another. */
+struct http_conn {
+    struct http_conn_ops ops;
+    void *arg;
+    bool refused; /* nothing was taken over; `closed` comes soon */
+    bool wrote;   /* since the last `drained` */
+};
+
 struct exchange {
-    struct http_req req; /* first: handlers hold a pointer to it */
-    struct http_conn *conn;
+    struct http_req req;     /* handlers hold a pointer to it */
+    struct http_conn handle; /* and to this one after an upgrade */
+    struct connection *conn;
     struct exchange *next;
     struct arena arena;
     struct output out; /* empty while first in line */
@@ -73,10 +85,10 @@ enum input_state {
     INPUT_DISCARD, /* no further request is taken */
 };
 
-struct http_conn {
+struct connection {
     struct http_server *server;
-    struct http_conn *prev, *next;
-    struct http_conn *dirty_next;
+    struct connection *prev, *next;
+    struct connection *dirty_next;
     struct loop_io *io;
     struct loop_timer *timer;
     SSL *ssl; /* NULL: plain */
@@ -84,10 +96,7 @@ struct http_conn {
     struct buf in; /* bytes that wait; none of it while idle */
     size_t scanned;
     struct output out;
-    size_t unsent;             /* out and the outputs of all exchanges */
-    struct exchange *upgraded; /* NULL: none */
-    struct http_conn_ops ops;
-    void *ops_arg;
+    size_t unsent; /* out and the outputs of all exchanges */
     int64_t read_at, head_at, write_at, linger_at, timer_at;
     const char *failed; /* why the connection is of no use any more; NULL: it is */
     int fd;             /* -1: closed */
@@ -98,7 +107,8 @@ struct http_conn {
     bool fresh;       /* no request yet */
     bool refused;     /* over conns_max */
     bool close_after; /* when all output has left */
-    bool eof, lingering, paused, wrote, stop_told;
+    bool eof, lingering, paused, stop_told;
+    bool tell_refused; /* an exchange in line has a refused upgrade to be told of */
     struct http_peer peer;
     char *subject; /* the strings of peer.cert_* */
     char address[56];
@@ -121,7 +131,7 @@ struct http_server {
     http_handler handler;
     void *arg;
     VEC(struct listener *) listeners;
-    struct http_conn *conns, *dirty_first, *dirty_last;
+    struct connection *conns, *dirty_first, *dirty_last;
     unsigned conn_count;
     struct exchange *spare_exchanges;
     struct segment *spare_segments;
@@ -139,29 +149,29 @@ struct http_server {
 
 /* http_conn.c */
 /* Serves a connected socket, which is the server's then. tls NULL: plain. */
-struct http_conn *http_conn_new(struct http_server *server, int fd, struct http_tls *tls);
-void http_conn_dirty(struct http_conn *conn);
-void http_conn_fail(struct http_conn *conn, const char *why);
-void http_conn_destroy(struct http_conn *conn); /* at once; tells those who must be told */
+struct connection *connection_new(struct http_server *server, int fd, struct http_tls *tls);
+void connection_dirty(struct connection *conn);
+void connection_fail(struct connection *conn, const char *why);
+void connection_destroy(struct connection *conn); /* at once; tells those who must be told */
 void http_settle(struct http_server *server);
 
 /* http_reply.c */
-struct exchange *http_exchange_new(struct http_conn *conn);
-void http_exchange_free(struct exchange *ex); /* takes it out of line as well */
-void http_exchange_done(struct exchange *ex); /* answered or given up */
-void http_exchange_gone(struct exchange *ex); /* tells the handler, once */
+struct exchange *http_exchange_new(struct connection *conn);
+void http_exchange_free(struct exchange *ex);                  /* takes it out of line as well */
+void http_exchange_done(struct exchange *ex);                  /* answered or given up */
+void http_exchange_gone(struct exchange *ex, const char *why); /* tells the handler, once */
 void http_exchange_refuse(struct exchange *ex, int status, const char *why);
 void http_exchange_continue(struct exchange *ex); /* 100 */
 void http_stream_stop(struct exchange *ex);       /* the end of a stream that the server wants */
-void http_output_drop(struct http_conn *conn, struct output *out);
-void http_output_sent(struct http_conn *conn, size_t len);
+void http_output_drop(struct connection *conn, struct output *out);
+void http_output_sent(struct connection *conn, size_t len);
 void http_spares_free(struct http_server *server);
 
 /* http_tls.c; results as of read and write, -1 with errno EAGAIN: later (conn->ssl_wants is set) */
-void http_tls_attach(struct http_conn *conn, struct http_tls *tls);
-int http_tls_handshake(struct http_conn *conn); /* 1: done, 0: later, -1: failed */
-ssize_t http_tls_read(struct http_conn *conn, void *data, size_t len);
-ssize_t http_tls_write(struct http_conn *conn, const void *data, size_t len);
-bool http_tls_pending(const struct http_conn *conn);
-void http_tls_close(struct http_conn *conn, bool orderly);
+void http_tls_attach(struct connection *conn, struct http_tls *tls);
+int http_tls_handshake(struct connection *conn); /* 1: done, 0: later, -1: failed */
+ssize_t http_tls_read(struct connection *conn, void *data, size_t len);
+ssize_t http_tls_write(struct connection *conn, const void *data, size_t len);
+bool http_tls_pending(const struct connection *conn);
+void http_tls_close(struct connection *conn, bool orderly);
 struct http_tls *http_tls_ref(struct http_tls *tls);

@@ -11,8 +11,6 @@
 #include <strings.h>
 #include <time.h>
 
-#define DRAIN_BELOW (HTTP_STREAM_BUF_MAX / 16 / 2)
-
 static struct exchange *exchange_of(struct http_req *req)
 {
     return CONTAINER_OF(req, struct exchange, req);
@@ -32,7 +30,10 @@ static struct segment *segment_new(struct http_server *server)
 
 static void segment_free(struct http_server *server, struct segment *segment)
 {
-    if (segment->buf.cap > HTTP_TAKE_ABOVE || server->spare_segment_count >= HTTP_SPARE_MAX) {
+    bool large = segment->buf.cap > HTTP_TAKE_ABOVE;
+
+    if (segment->buf.cap > 2 * HTTP_SEGMENT ||
+        server->spare_segment_count >= (large ? HTTP_SPARE_LARGE_MAX : HTTP_SPARE_MAX)) {
         buf_done(&segment->buf);
         free(segment);
         return;
@@ -57,7 +58,7 @@ static struct segment *output_push(struct http_server *server, struct output *ou
     return segment;
 }
 
-void http_output_drop(struct http_conn *conn, struct output *out)
+void http_output_drop(struct connection *conn, struct output *out)
 {
     conn->unsent -= out->bytes;
     while (out->first) {
@@ -70,7 +71,7 @@ void http_output_drop(struct http_conn *conn, struct output *out)
 }
 
 /* The first len bytes of the connection's output have left. */
-void http_output_sent(struct http_conn *conn, size_t len)
+void http_output_sent(struct connection *conn, size_t len)
 {
     conn->out.bytes -= len;
     conn->unsent -= len;
@@ -126,13 +127,13 @@ static struct buf *output_tail(struct exchange *ex)
 
 static void output_added(struct exchange *ex, size_t len)
 {
-    struct http_conn *conn = ex->conn;
+    struct connection *conn = ex->conn;
 
     if (conn->out.bytes == 0)
         conn->write_at = loop_now(conn->server->loop);
     output_of(ex)->bytes += len;
     conn->unsent += len;
-    http_conn_dirty(conn);
+    connection_dirty(conn);
 }
 
 static void output_add(struct exchange *ex, struct str data)
@@ -153,7 +154,7 @@ static void output_take(struct exchange *ex, struct buf *data)
     output_added(ex, len);
 }
 
-struct exchange *http_exchange_new(struct http_conn *conn)
+struct exchange *http_exchange_new(struct connection *conn)
 {
     struct http_server *server = conn->server;
     struct exchange *ex = server->spare_exchanges;
@@ -182,7 +183,7 @@ struct exchange *http_exchange_new(struct http_conn *conn)
 
 void http_exchange_free(struct exchange *ex)
 {
-    struct http_conn *conn = ex->conn;
+    struct connection *conn = ex->conn;
     struct http_server *server = conn->server;
     struct exchange *before = NULL;
 
@@ -209,7 +210,7 @@ void http_exchange_free(struct exchange *ex)
 }
 
 /* Moves what the first in line has queued to the connection. */
-static void move_up(struct http_conn *conn)
+static void move_up(struct connection *conn)
 {
     struct output *from = &conn->first->out;
 
@@ -228,7 +229,7 @@ static void move_up(struct http_conn *conn)
 
 void http_exchange_done(struct exchange *ex)
 {
-    struct http_conn *conn = ex->conn;
+    struct connection *conn = ex->conn;
 
     if (conn->last == ex && conn->input == INPUT_HOLD)
         conn->input = ex->keep_alive ? INPUT_HEAD : INPUT_DISCARD;
@@ -242,17 +243,17 @@ void http_exchange_done(struct exchange *ex)
         if (conn->first)
             move_up(conn);
     }
-    http_conn_dirty(conn);
+    connection_dirty(conn);
 }
 
-void http_exchange_gone(struct exchange *ex)
+void http_exchange_gone(struct exchange *ex, const char *why)
 {
     void (*gone)(struct http_req * req) = ex->req.gone;
 
     ex->told = true;
     ex->req.gone = NULL;
     if (ex->state == EXCHANGE_UPGRADED)
-        ex->conn->ops.closed(ex->conn->ops_arg, ex->conn->failed ? ex->conn->failed : "end of stream");
+        ex->handle.ops.closed(ex->handle.arg, why);
     else if (gone)
         gone(&ex->req);
 }
@@ -319,7 +320,7 @@ static void add_head(struct exchange *ex, struct buf *buf, int status, const cha
 /* A server that stops takes no further request on a connection once its line is answered. */
 static void settle_keep_alive(struct exchange *ex)
 {
-    struct http_conn *conn = ex->conn;
+    struct connection *conn = ex->conn;
 
     if (!conn->server->stopping || conn->last != ex)
         return;
@@ -342,18 +343,14 @@ static bool without_body(int status)
     return status < 200 || status == 204 || status == 304;
 }
 
-static void reply(struct http_req *req, int status, const char *content_type,
-                  const struct http_header *headers, size_t header_count, struct str body, struct buf *take)
+/* Queues an answer; `take` is the buffer of a body that may be taken over. */
+static void add_answer(struct exchange *ex, int status, const char *content_type,
+                       const struct http_header *headers, size_t header_count, struct str body,
+                       struct buf *take)
 {
-    struct exchange *ex = exchange_of(req);
     struct buf *buf;
     size_t before;
 
-    assert(ex->state <= EXCHANGE_OPEN || ex->told);
-    if (!reachable(ex)) {
-        http_exchange_done(ex);
-        return;
-    }
     settle_keep_alive(ex);
     buf = output_tail(ex);
     before = buf->len;
@@ -374,6 +371,16 @@ static void reply(struct http_req *req, int status, const char *content_type,
     output_added(ex, buf->len - before);
     if (body.len > 0)
         output_take(ex, take);
+}
+
+static void reply(struct http_req *req, int status, const char *content_type,
+                  const struct http_header *headers, size_t header_count, struct str body, struct buf *take)
+{
+    struct exchange *ex = exchange_of(req);
+
+    assert(ex->state <= EXCHANGE_OPEN || ex->told);
+    if (reachable(ex))
+        add_answer(ex, status, content_type, headers, header_count, body, take);
     http_exchange_done(ex);
 }
 
@@ -409,7 +416,7 @@ void http_abandon(struct http_req *req)
     struct exchange *ex = exchange_of(req);
 
     if (reachable(ex))
-        http_conn_fail(ex->conn, "the request was abandoned");
+        connection_fail(ex->conn, "the request was abandoned");
     http_exchange_done(ex);
 }
 
@@ -459,7 +466,7 @@ void http_stream_write(struct http_req *req, struct str data)
         buf_add(buf, "\r\n", 2);
     output_added(ex, buf->len - before);
     if (output_of(ex)->bytes > HTTP_STREAM_BUF_MAX)
-        http_conn_fail(ex->conn, "the client reads too slowly");
+        connection_fail(ex->conn, "the client reads too slowly");
 }
 
 size_t http_stream_unsent(const struct http_req *req)
@@ -472,7 +479,7 @@ void http_stream_on_drain(struct http_req *req, void (*fn)(struct http_req *req)
     struct exchange *ex = exchange_of(req);
 
     ex->drain = fn;
-    http_conn_dirty(ex->conn);
+    connection_dirty(ex->conn);
 }
 
 static void stream_finish(struct exchange *ex)
@@ -496,31 +503,36 @@ void http_stream_stop(struct exchange *ex)
     stream_finish(ex);
     ex->keep_alive = false;
     ex->conn->input = INPUT_DISCARD;
-    http_exchange_gone(ex);
+    http_exchange_gone(ex, "the server stops");
 }
 
 struct http_conn *http_upgrade(struct http_req *req, const char *protocol, const struct http_header *headers,
                                size_t header_count, const struct http_conn_ops *ops, void *arg)
 {
     struct exchange *ex = exchange_of(req);
-    struct http_conn *conn = ex->conn;
+    struct connection *conn = ex->conn;
     struct buf *buf;
     size_t before;
 
     assert(ex->state == EXCHANGE_OPEN);
-    ex->state = EXCHANGE_UPGRADED;
+    ex->handle = (struct http_conn){.ops = *ops, .arg = arg};
     ex->req.gone = NULL;
-    ex->keep_alive = false;
-    conn->upgraded = ex;
-    conn->ops = *ops;
-    conn->ops_arg = arg;
-    if (!reachable(ex) || conn->last != ex || conn->input != INPUT_HOLD) {
-        /* Too late, or the client did not ask for it: `closed` comes from http_settle. */
-        ex->told = false;
-        http_conn_fail(conn, "no connection to take over");
+    if (!reachable(ex)) {
+        ex->told = false; /* of that, http_settle tells by `closed` */
         conn->torn = false;
-        return conn;
+        ex->state = EXCHANGE_UPGRADED;
+        connection_dirty(conn);
+        return &ex->handle;
     }
+    if (conn->last != ex || conn->input != INPUT_HOLD) {
+        add_answer(ex, 400, "text/plain; charset=utf-8", NULL, 0,
+                   STR("Bad Request: Connection: Upgrade and an Upgrade header are needed\n"), NULL);
+        ex->handle.refused = conn->tell_refused = true;
+        ex->state = EXCHANGE_UPGRADED;
+        return &ex->handle;
+    }
+    ex->state = EXCHANGE_UPGRADED;
+    ex->keep_alive = false;
     conn->input = INPUT_RAW;
     buf = output_tail(ex);
     before = buf->len;
@@ -530,32 +542,47 @@ struct http_conn *http_upgrade(struct http_req *req, const char *protocol, const
         add_header(buf, headers[i].name, headers[i].value);
     buf_add(buf, "\r\n", 2);
     output_added(ex, buf->len - before);
-    return conn;
+    return &ex->handle;
 }
 
-void http_conn_write(struct http_conn *conn, struct str data)
+static struct exchange *exchange_of_handle(const struct http_conn *handle)
 {
-    if (conn->failed || !conn->upgraded || data.len == 0)
+    return CONTAINER_OF(handle, struct exchange, handle);
+}
+
+void http_conn_write(struct http_conn *handle, struct str data)
+{
+    struct exchange *ex = exchange_of_handle(handle);
+
+    if (ex->conn->failed || handle->refused || data.len == 0)
         return;
-    output_add(conn->upgraded, data);
-    conn->wrote = true;
+    output_add(ex, data);
+    handle->wrote = true;
 }
 
-size_t http_conn_unsent(const struct http_conn *conn)
+size_t http_conn_unsent(const struct http_conn *handle)
 {
-    return conn->unsent;
+    return exchange_of_handle(handle)->conn->unsent;
 }
 
-void http_conn_pause(struct http_conn *conn, bool paused)
+void http_conn_pause(struct http_conn *handle, bool paused)
 {
-    conn->paused = paused;
-    http_conn_dirty(conn);
+    struct exchange *ex = exchange_of_handle(handle);
+
+    if (handle->refused)
+        return;
+    ex->conn->paused = paused;
+    connection_dirty(ex->conn);
 }
 
-void http_conn_close(struct http_conn *conn)
+void http_conn_close(struct http_conn *handle)
 {
-    assert(conn->upgraded);
-    conn->paused = false;
-    conn->input = INPUT_DISCARD;
-    http_exchange_done(TAKE_PTR(conn->upgraded));
+    struct exchange *ex = exchange_of_handle(handle);
+
+    assert(ex->state == EXCHANGE_UPGRADED);
+    if (!handle->refused) {
+        ex->conn->paused = false;
+        ex->conn->input = INPUT_DISCARD;
+    }
+    http_exchange_done(ex);
 }

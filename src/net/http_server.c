@@ -68,7 +68,7 @@ void http_server_free(struct http_server *server)
     if (!server)
         return;
     while (server->conns)
-        http_conn_destroy(server->conns);
+        connection_destroy(server->conns);
     for (size_t i = 0; i < server->listeners.len; i++)
         listener_free(server->listeners.v[i]);
     vec_done(&server->listeners);
@@ -118,13 +118,13 @@ static void serve(struct listener *listener, int fd, const struct sockaddr_stora
 {
     struct http_server *server = listener->server;
     unsigned max = server->config.conns_max;
-    struct http_conn *conn;
+    struct connection *conn;
 
     if (server->conn_count >= max + HTTP_REFUSALS_MAX) {
         fd_close(fd);
         return;
     }
-    conn = http_conn_new(server, fd, listener->tls);
+    conn = connection_new(server, fd, listener->tls);
     conn->refused = server->conn_count > max;
     format_addr(addr, conn->address, sizeof(conn->address));
     conn->peer.loopback = is_loopback(addr);
@@ -134,7 +134,7 @@ static void serve(struct listener *listener, int fd, const struct sockaddr_stora
 
         conn->peer.unix_socket = true;
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0) {
-            http_conn_fail(conn, "no credentials");
+            connection_fail(conn, "no credentials");
             return;
         }
         conn->peer.uid = cred.uid;
@@ -341,8 +341,8 @@ static void stop_late(void *arg)
     struct http_server *server = arg;
 
     server->stop_late = true;
-    for (struct http_conn *conn = server->conns; conn; conn = conn->next)
-        http_conn_fail(conn, "the server stops");
+    for (struct connection *conn = server->conns; conn; conn = conn->next)
+        connection_fail(conn, "the server stops");
     if (!server->conns)
         http_settle(server);
 }
@@ -356,8 +356,8 @@ void http_server_stop(struct http_server *server, int timeout_ms, void (*done)(v
     server->stop_arg = arg;
     for (size_t i = 0; i < server->listeners.len; i++)
         listener_close(server->listeners.v[i]);
-    for (struct http_conn *conn = server->conns; conn; conn = conn->next)
-        http_conn_dirty(conn);
+    for (struct connection *conn = server->conns; conn; conn = conn->next)
+        connection_dirty(conn);
     server->stop_timer = loop_timer_new(server->loop, stop_late, server);
     /* Without connections there is nothing to wait for, but `done` never comes from in here. */
     loop_timer_set(server->stop_timer, server->conns ? timeout_ms * NSEC_PER_MSEC : 0);

@@ -109,19 +109,19 @@ void http_tls_free(struct http_tls *tls)
     free(tls);
 }
 
-void http_tls_attach(struct http_conn *conn, struct http_tls *tls)
+void http_tls_attach(struct connection *conn, struct http_tls *tls)
 {
     conn->peer.tls = true;
     conn->ssl = SSL_new(tls->ctx);
     if (!conn->ssl || SSL_set_fd(conn->ssl, conn->fd) != 1) {
-        http_conn_fail(conn, "no TLS state");
+        connection_fail(conn, "no TLS state");
         return;
     }
     SSL_set_accept_state(conn->ssl);
 }
 
 /* After a call that returned `result`: what to tell the caller. */
-static ssize_t explain(struct http_conn *conn, int result)
+static ssize_t explain(struct connection *conn, int result)
 {
     int saved = errno;
 
@@ -167,7 +167,7 @@ static bool name_values(const X509_NAME *name, int nid, struct buf *text, size_t
 
 /* Fills peer.cert_cn and cert_orgs. A certificate that was verified but has no usable subject is no
  * identity, and the connection is refused rather than taken for an anonymous one. */
-static int read_subject(struct http_conn *conn)
+static int read_subject(struct connection *conn)
 {
     X509 *cert = SSL_get1_peer_certificate(conn->ssl);
     CLEANUP(buf_done) struct buf text = {0};
@@ -193,7 +193,7 @@ static int read_subject(struct http_conn *conn)
     return 0;
 }
 
-int http_tls_handshake(struct http_conn *conn)
+int http_tls_handshake(struct connection *conn)
 {
     static const char hint[] = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\n\r\n"
                                "Client sent an HTTP request to an HTTPS server.\n";
@@ -216,7 +216,7 @@ int http_tls_handshake(struct http_conn *conn)
     return -1;
 }
 
-ssize_t http_tls_read(struct http_conn *conn, void *data, size_t len)
+ssize_t http_tls_read(struct connection *conn, void *data, size_t len)
 {
     int result;
 
@@ -232,7 +232,7 @@ ssize_t http_tls_read(struct http_conn *conn, void *data, size_t len)
     return result;
 }
 
-ssize_t http_tls_write(struct http_conn *conn, const void *data, size_t len)
+ssize_t http_tls_write(struct connection *conn, const void *data, size_t len)
 {
     int result;
 
@@ -249,12 +249,12 @@ ssize_t http_tls_write(struct http_conn *conn, const void *data, size_t len)
     return -1;
 }
 
-bool http_tls_pending(const struct http_conn *conn)
+bool http_tls_pending(const struct connection *conn)
 {
     return SSL_has_pending(conn->ssl);
 }
 
-void http_tls_close(struct http_conn *conn, bool orderly)
+void http_tls_close(struct connection *conn, bool orderly)
 {
     if (!conn->ssl)
         return;

@@ -9,10 +9,13 @@
 #define INPUT_MAX (64 << 10)
 #define HELD_MAX  1024
 
+struct upgrade {
+    struct http_conn *conn;
+};
+
 struct run {
     struct loop *loop;
     struct http_server *server;
-    struct http_conn *upgraded;
     struct http_req *held[HELD_MAX];
     size_t held_count;
     struct buf got;
@@ -21,17 +24,17 @@ struct run {
 
 static void on_data(void *arg, struct str data)
 {
-    struct run *run = arg;
+    struct upgrade *upgrade = arg;
 
-    http_conn_write(run->upgraded, data);
+    http_conn_write(upgrade->conn, data);
 }
 
 static void on_closed(void *arg, const char *why)
 {
-    struct run *run = arg;
+    struct upgrade *upgrade = arg;
 
     (void)why;
-    http_conn_close(TAKE_PTR(run->upgraded));
+    http_conn_close(upgrade->conn);
 }
 
 static void echo(struct http_req *req)
@@ -62,7 +65,9 @@ static void handle(void *arg, struct http_req *req)
         http_stream_write(req, STR("x"));
         http_stream_end(req);
     } else if (kind == 'u' && http_req_header(req, "upgrade")) {
-        run->upgraded = http_upgrade(req, "x", req->headers, req->header_count, &ops, run);
+        struct upgrade *upgrade = arena_zalloc(req->arena, sizeof(*upgrade));
+
+        upgrade->conn = http_upgrade(req, "x", req->headers, req->header_count, &ops, upgrade);
     } else {
         echo(req);
     }
@@ -115,7 +120,7 @@ static void serve(struct run *run, struct str data, unsigned cut)
     run->fd = fds[0];
     run->loop = loop_new();
     run->server = http_server_new(run->loop, &(struct http_config){.body_max = 4096}, handle, run);
-    http_conn_new(run->server, fds[1], NULL);
+    connection_new(run->server, fds[1], NULL);
     while (data.len > 0) {
         size_t len = cut ? 1 + (cut * 7919 + data.len) % cut : data.len;
 

@@ -40,7 +40,7 @@ static void on_closed(void *arg, const char *why)
     struct fixture *f = arg;
 
     snprintf(f->closed, sizeof(f->closed), "%s", why);
-    http_conn_close(TAKE_PTR(f->upgraded));
+    http_conn_close(f->handles[f->refusals++]);
 }
 
 static void hold(struct fixture *f, struct http_req *req)
@@ -59,9 +59,18 @@ static void echo(struct http_req *req)
     http_reply_buf(req, 200, "text/plain", NULL, 0, &text);
 }
 
-void fixture_handle(void *arg, struct http_req *req)
+void fixture_upgrade(struct fixture *f, struct http_req *req)
 {
     static const struct http_conn_ops ops = {on_data, on_drained, on_closed};
+    const struct http_header header = {"X-A", "b\r\nX-Evil: 1"};
+
+    assert_true(f->upgrades < ARRAY_LEN(f->handles));
+    f->upgraded = http_upgrade(req, "echo", &header, 1, &ops, f);
+    f->handles[f->upgrades++] = f->upgraded;
+}
+
+void fixture_handle(void *arg, struct http_req *req)
+{
     struct fixture *f = arg;
     struct buf big = {0};
 
@@ -86,8 +95,10 @@ void fixture_handle(void *arg, struct http_req *req)
         http_reply_buf(req, 200, "text/plain", NULL, 0, &big);
         assert_null(big.data);
     } else if (streq(req->path, "/upgrade")) {
-        f->upgraded =
-            http_upgrade(req, "echo", (struct http_header[]){{"X-A", "b\r\nX-Evil: 1"}}, 1, &ops, f);
+        if (f->upgrade_later)
+            hold(f, req);
+        else
+            fixture_upgrade(f, req);
     } else {
         echo(req);
     }
@@ -124,7 +135,7 @@ void fixture_connect(struct fixture *f)
     f->eof = false;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     f->fd = fds[0];
-    f->conn = http_conn_new(f->server, fds[1], NULL);
+    f->conn = connection_new(f->server, fds[1], NULL);
 }
 
 void fixture_send(struct fixture *f, struct str data)

@@ -12,15 +12,19 @@
 struct fixture {
     struct loop *loop;
     struct http_server *server;
-    struct http_conn *conn; /* as the server sees it; stale once it has closed */
-    int fd;                 /* the client's end */
-    struct buf got;         /* what came, without Date lines */
+    struct connection *conn; /* as the server sees it; stale once it has closed */
+    int fd;                  /* the client's end */
+    struct buf got;          /* what came, without Date lines */
     bool eof;
     unsigned requests;
     struct http_req *held[HELD_MAX];
     size_t held_count;
     unsigned gone, drained;
-    struct http_conn *upgraded;
+    struct http_conn *upgraded;   /* the last one */
+    struct http_conn *handles[4]; /* all of them; `closed` closes them in this order */
+    unsigned upgrades;
+    bool upgrade_later; /* /upgrade only holds the request */
+    unsigned refusals;  /* calls of `closed` */
     struct buf upgraded_got;
     char closed[64];
     char peer[256];
@@ -29,6 +33,7 @@ struct fixture {
 struct fixture *fixture_new(const struct http_config *config);
 void fixture_free(struct fixture *f);
 void fixture_handle(void *arg, struct http_req *req);
+void fixture_upgrade(struct fixture *f, struct http_req *req);
 void fixture_connect(struct fixture *f); /* another connection; the old one is closed */
 void fixture_send(struct fixture *f, struct str data);
 void fixture_turn(struct fixture *f); /* turns the loop until nothing happens any more; fills got */

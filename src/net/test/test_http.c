@@ -259,7 +259,7 @@ static void test_answer_after_the_client_has_gone_only_releases(void **state)
     struct fixture *f = *state;
 
     fixture_ask(f, GET("/quiet") GET("/quiet"), "");
-    http_conn_fail(f->conn, "test");
+    connection_fail(f->conn, "test");
     fixture_turn(f);
     assert_int_equal(f->server->conn_count, 1);
     http_reply(f->held[1], 200, NULL, NULL, 0, STR("x"));
@@ -371,13 +371,32 @@ static void test_refused_upgrade_goes_on_with_http(void **state)
                 HELLO HELLO);
 }
 
-static void test_upgrade_nobody_asked_for_ends_the_connection(void **state)
+static void test_upgrade_nobody_asked_for_is_refused(void **state)
 {
     struct fixture *f = *state;
 
-    fixture_ask(f, GET("/upgrade"), "");
-    assert_string_equal(f->closed, "no connection to take over");
-    assert_true(f->eof);
+    fixture_send(f, STR(GET("/hello") GET("/upgrade") GET("/upgrade") GET("/hello")));
+    fixture_turn(f);
+    assert_true(starts_with(f->got.data, HELLO "HTTP/1.1 400 Bad Request\r\n"));
+    assert_true(ends_with(f->got.data, HELLO));
+    assert_string_equal(f->closed, "the client did not ask for an upgrade");
+    assert_int_equal(f->refusals, 2);
+    assert_false(f->eof);
+}
+
+static void test_upgrade_after_the_client_has_left_is_told(void **state)
+{
+    struct fixture *f = *state;
+
+    f->upgrade_later = true;
+    fixture_ask(f, ASK_UPGRADE, "");
+    connection_fail(f->conn, "test");
+    fixture_turn(f);
+    fixture_upgrade(f, f->held[0]);
+    http_conn_write(f->upgraded, STR("x"));
+    fixture_turn(f);
+    assert_string_equal(f->closed, "test");
+    assert_int_equal(f->server->conn_count, 0);
 }
 
 static void test_large_answer_is_complete(void **state)
@@ -594,7 +613,8 @@ int main(void)
         TEST(test_paused_connection_is_not_read),
         TEST(test_end_of_upgraded_connection_is_told),
         TEST(test_refused_upgrade_goes_on_with_http),
-        TEST(test_upgrade_nobody_asked_for_ends_the_connection),
+        TEST(test_upgrade_nobody_asked_for_is_refused),
+        TEST(test_upgrade_after_the_client_has_left_is_told),
         TEST(test_large_answer_is_complete),
         TEST(test_body_memory_grows_with_what_arrives),
         cmocka_unit_test(test_slow_clients_are_timed_out),
