@@ -1,9 +1,10 @@
-/* yaml_read.c - YAML text to json values, over libfyaml's events.
+/* yaml_read.c - YAML text to json values, over the events of libyaml, whose port to Go kubectl uses.
  *
- * libfyaml knows the syntax; everything with a meaning is here: types of scalars, anchors, merges,
+ * libyaml knows the syntax; everything with a meaning is here: types of scalars, anchors, merges,
  * repeated keys, limits. An alias becomes a copy of the value at its anchor (strings are shared, since
  * nobody changes them), so every value of the result can be changed without another one following. The
- * copies count against YAML_NODES_MAX and YAML_BYTES_MAX. */
+ * copies count against YAML_NODES_MAX and YAML_BYTES_MAX. Text that is JSON goes to json_parse, as kubectl
+ * does it too: libyaml does not know surrogate pairs. */
 #include "base/json_build.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -11,7 +12,7 @@
 #include "base/yaml.h"
 #include "base/yaml_scalar.h"
 
-#include <libfyaml.h>
+#include <yaml.h>
 
 #define SOURCE_MAX 120 /* bytes of a source line shown in a message */
 
@@ -27,10 +28,8 @@ struct anchor {
 
 struct reader {
     struct str text;
-    struct buf lf_text; /* the text where its line ends had to be changed */
     struct arena *arena;
-    struct fy_diag *diag;
-    struct fy_parser *parser;
+    yaml_parser_t parser;
     struct map *anchors; /* of this document: struct anchor in the arena */
     VEC(struct json) items;
     VEC(struct json_member) members;
@@ -43,20 +42,21 @@ struct reader {
 
 /* --- messages --- */
 
-/* Line `line` of the text without its end and outer blanks, cut where it is long. */
+/* Line `line` of the text without outer blanks, up to what cannot be shown, cut where it is long. */
 static struct str source_line(struct str text, int line)
 {
-    struct str rest = text, found = {0};
+    struct str rest = text, found = {"", 0};
+    size_t len = 0;
 
     for (int i = 0; i <= line; i++)
         if (!str_split(&rest, '\n', &found))
             return (struct str){"", 0};
-    found = str_trim(found);
-    if (found.len > SOURCE_MAX) {
+    if (found.len > SOURCE_MAX)
         found.len = SOURCE_MAX;
-        found.len = utf8_valid_len(found);
-    }
-    return found;
+    found.len = utf8_valid_len(found);
+    while (len < found.len && ((unsigned char)found.s[len] >= 0x20 || found.s[len] == '\t'))
+        len++;
+    return str_trim((struct str){found.s, len});
 }
 
 static int __attribute__((format(printf, 3, 4))) fail(struct reader *r, struct mark at, const char *fmt, ...)
@@ -74,52 +74,58 @@ static int __attribute__((format(printf, 3, 4))) fail(struct reader *r, struct m
     return err_set(r->err, ERR_INVALID, "line %d, column %d: %s", at.line + 1, at.column + 1, what.data);
 }
 
-/* What libfyaml found wrong; its own marks count from 1. */
-static int fail_syntax(struct reader *r)
+/* The place of a byte of the text. */
+static struct mark mark_of(struct str text, size_t offset)
 {
-    struct fy_diag_error *error;
-    void *iter = NULL;
+    struct mark at = {0};
 
-    while ((error = fy_diag_errors_iterate(r->diag, &iter)))
-        if (error->type == FYET_ERROR && error->line > 0)
-            return fail(r, (struct mark){error->line - 1, error->column > 0 ? error->column - 1 : 0}, "%s",
-                        error->msg);
-    return fail(r, r->at, "not YAML");
+    for (size_t i = 0; i < offset && i < text.len; i++) {
+        at.column++;
+        if (text.s[i] == '\n')
+            at = (struct mark){at.line + 1, 0};
+    }
+    return at;
 }
 
-/* libfyaml prints to stderr when nobody takes its output. */
-static void swallow(struct fy_diag *diag, void *user, const char *text, size_t len)
+static struct mark mark_from(yaml_mark_t mark)
 {
-    (void)diag;
-    (void)user;
-    (void)text;
-    (void)len;
+    return (struct mark){(int)mark.line, (int)mark.column};
+}
+
+/* What libyaml found wrong. A text that ends too early is reported where the open thing starts. */
+static int fail_syntax(struct reader *r)
+{
+    const yaml_parser_t *p = &r->parser;
+    const char *problem = p->problem ? p->problem : "not YAML";
+
+    if (p->error == YAML_MEMORY_ERROR)
+        return err_set(r->err, ERR_INTERNAL, "out of memory");
+    if (p->error == YAML_READER_ERROR)
+        return fail(r, mark_of(r->text, p->problem_offset), "%s", problem);
+    if (!p->context)
+        return fail(r, mark_from(p->problem_mark), "%s", problem);
+    if (strstr(problem, "end of stream") || p->problem_mark.index >= r->text.len)
+        return fail(r, mark_from(p->context_mark), "%s %s", problem, p->context);
+    return fail(r, mark_from(p->problem_mark), "%s %s from line %zu on", problem, p->context,
+                p->context_mark.line + 1);
 }
 
 /* --- events --- */
 
-static struct str token_text(struct fy_token *token)
+/* CLEANUP(event_done) yaml_event_t event = {0}; */
+static inline void event_done_cleanup_(yaml_event_t *event)
 {
-    struct str s = {"", 0};
-    const char *text = token ? fy_token_get_text(token, &s.len) : NULL;
-
-    return text ? (struct str){text, s.len} : (struct str){"", 0};
+    yaml_event_delete(event);
 }
 
-/* NULL: the text is wrong, and r->err says how. */
-static struct fy_event *next_event(struct reader *r)
+static bool next_event(struct reader *r, yaml_event_t *event)
 {
-    struct fy_event *event = fy_parser_parse(r->parser);
-    const struct fy_mark *mark;
-
-    if (!event) {
+    if (!yaml_parser_parse(&r->parser, event)) {
         fail_syntax(r);
-        return NULL;
+        return false;
     }
-    mark = fy_event_start_mark(event);
-    if (mark)
-        r->at = (struct mark){mark->line, mark->column};
-    return event;
+    r->at = mark_from(event->start_mark);
+    return true;
 }
 
 static int count_node(struct reader *r, size_t bytes)
@@ -136,17 +142,17 @@ static int count_node(struct reader *r, size_t bytes)
 
 /* --- anchors and aliases --- */
 
-static struct anchor *open_anchor(struct reader *r, struct fy_token *token)
+static struct anchor *open_anchor(struct reader *r, const yaml_char_t *name)
 {
     struct anchor *anchor;
 
-    if (!token)
+    if (!name)
         return NULL;
     if (!r->anchors)
         r->anchors = map_new();
     anchor = arena_zalloc(r->arena, sizeof(*anchor));
     anchor->open = true;
-    map_set(r->anchors, token_text(token), anchor);
+    map_set(r->anchors, str_from((const char *)name), anchor);
     return anchor;
 }
 
@@ -181,9 +187,9 @@ static int copy_value(struct reader *r, const struct json *from, int depth, stru
     return 0;
 }
 
-static int resolve_alias(struct reader *r, struct fy_event *event, struct json *ret)
+static int resolve_alias(struct reader *r, const yaml_event_t *event, struct json *ret)
 {
-    struct str name = token_text(event->alias.anchor);
+    struct str name = str_from((const char *)event->data.alias.anchor);
     struct anchor *anchor = r->anchors ? map_get(r->anchors, name) : NULL;
 
     if (!anchor)
@@ -202,33 +208,9 @@ static bool is_tag(struct str tag, const char *name)
 
 static int read_string(struct reader *r, struct str text, struct json *ret)
 {
-    if (!utf8_valid(text)) /* "\ud800" */
+    if (!utf8_valid(text))
         return fail(r, r->at, "string is not UTF-8");
     *ret = json_of_str(r->arena, text);
-    return 0;
-}
-
-/* The text of a scalar, in `own` where it is quoted: those are decoded here, see yaml_quoted.c. */
-static int scalar_text(struct reader *r, struct fy_token *token, struct buf *own, struct str *ret)
-{
-    enum fy_scalar_style style = token ? fy_token_scalar_style(token) : FYSS_PLAIN;
-    const struct fy_mark *from, *to;
-    struct str raw;
-
-    if (style != FYSS_SINGLE_QUOTED && style != FYSS_DOUBLE_QUOTED) {
-        *ret = token_text(token);
-        return 0;
-    }
-    from = fy_token_start_mark(token);
-    to = fy_token_end_mark(token);
-    if (!from || !to || from->input_pos > to->input_pos || to->input_pos > r->text.len)
-        return fail(r, r->at, "quoted text without a place");
-    raw = (struct str){r->text.s + from->input_pos, to->input_pos - from->input_pos};
-    if (style == FYSS_SINGLE_QUOTED)
-        yaml_single_quoted(raw, own);
-    else if (!yaml_double_quoted(raw, own))
-        return fail(r, r->at, "bad escape in double-quoted text");
-    *ret = buf_view(own);
     return 0;
 }
 
@@ -264,17 +246,20 @@ static int read_tagged(struct reader *r, struct str tag, struct str text, struct
     return read_string(r, text, ret); /* !!str, !!timestamp, tags of others */
 }
 
-static int read_scalar(struct reader *r, struct fy_event *event, struct json *ret)
+static struct str scalar_text(const yaml_event_t *event)
 {
-    CLEANUP(buf_done) struct buf own = {0};
-    struct fy_token *token = event->scalar.value;
-    struct str tag = token_text(event->scalar.tag), text = {"", 0};
+    return (struct str){(const char *)event->data.scalar.value, event->data.scalar.length};
+}
 
-    if (scalar_text(r, token, &own, &text) < 0 || count_node(r, text.len) < 0)
+static int read_scalar(struct reader *r, const yaml_event_t *event, struct json *ret)
+{
+    struct str text = scalar_text(event);
+
+    if (count_node(r, text.len) < 0)
         return -1;
-    if (event->scalar.tag)
-        return read_tagged(r, tag, text, ret);
-    if (token && fy_token_scalar_style(token) != FYSS_PLAIN)
+    if (event->data.scalar.tag)
+        return read_tagged(r, str_from((const char *)event->data.scalar.tag), text, ret);
+    if (event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
         return read_string(r, text, ret);
     if (!yaml_resolve(r->arena, text, ret))
         return fail(r, r->at, "JSON has no number %.*s", STR_ARG(text));
@@ -283,23 +268,21 @@ static int read_scalar(struct reader *r, struct fy_event *event, struct json *re
 
 /* --- sequences and mappings --- */
 
-static int read_node(struct reader *r, struct fy_event *event, struct json *ret);
+static int read_node(struct reader *r, const yaml_event_t *event, struct json *ret);
 
 static int read_sequence(struct reader *r, struct json *ret)
 {
     size_t base = r->items.len;
 
     for (;;) {
-        struct fy_event *event = next_event(r);
+        CLEANUP(event_done) yaml_event_t event = {0};
         struct json value;
 
-        if (!event)
+        if (!next_event(r, &event))
             return -1;
-        if (event->type == FYET_SEQUENCE_END) {
-            fy_parser_event_free(r->parser, event);
+        if (event.type == YAML_SEQUENCE_END_EVENT)
             break;
-        }
-        if (read_node(r, event, &value) < 0)
+        if (read_node(r, &event, &value) < 0)
             return -1;
         vec_push(&r->items, value);
     }
@@ -309,13 +292,13 @@ static int read_sequence(struct reader *r, struct json *ret)
 }
 
 /* The text of a key: scalars keep theirs whatever their type. */
-static int read_key_text(struct reader *r, struct fy_event *event, struct str *ret)
+static int read_key_text(struct reader *r, const yaml_event_t *event, struct str *ret)
 {
     CLEANUP(buf_done) struct buf buf = {0};
     struct json value = {0};
     struct str text = {"", 0};
 
-    if (event->type == FYET_ALIAS) {
+    if (event->type == YAML_ALIAS_EVENT) {
         if (resolve_alias(r, event, &value) < 0)
             return -1;
         if (value.type == JSON_ARRAY || value.type == JSON_OBJECT)
@@ -327,23 +310,25 @@ static int read_key_text(struct reader *r, struct fy_event *event, struct str *r
         *ret = json_str(&value);
         return 0;
     }
-    if (event->type != FYET_SCALAR)
+    if (event->type != YAML_SCALAR_EVENT)
         return fail(r, r->at, "a key must be a scalar");
-    if (scalar_text(r, event->scalar.value, &buf, &text) < 0 || count_node(r, text.len) < 0 ||
-        read_string(r, text, &value) < 0)
+    text = scalar_text(event);
+    if (count_node(r, text.len) < 0 || read_string(r, text, &value) < 0)
         return -1;
-    close_anchor(open_anchor(r, event->scalar.anchor), &value);
+    close_anchor(open_anchor(r, event->data.scalar.anchor), &value);
     *ret = json_str(&value);
     return 0;
 }
 
-static bool is_merge_key(const struct fy_event *event)
+static bool is_merge_key(const yaml_event_t *event)
 {
-    struct fy_token *token = event->type == FYET_SCALAR ? event->scalar.value : NULL;
+    const yaml_char_t *tag;
 
-    if (!token || fy_token_scalar_style(token) != FYSS_PLAIN || !str_is(token_text(token), "<<"))
+    if (event->type != YAML_SCALAR_EVENT || event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE ||
+        !str_is(scalar_text(event), "<<"))
         return false;
-    return !event->scalar.tag || is_tag(token_text(event->scalar.tag), "merge");
+    tag = event->data.scalar.tag;
+    return !tag || is_tag(str_from((const char *)tag), "merge");
 }
 
 /* Members of what `<<` names that the mapping has not itself; of several the first wins. */
@@ -383,18 +368,18 @@ static void on_dup(void *arg, size_t at)
     dup->failed = true;
 }
 
-/* One key and its value, on the scratch stacks. Merged values go to r->items. */
-static int read_member(struct reader *r, struct fy_event *event)
+/* One key and its value, on the scratch stacks. What is to be merged goes to r->items. */
+static int read_member(struct reader *r, const yaml_event_t *key_event)
 {
+    CLEANUP(event_done) yaml_event_t event = {0};
     struct mark at = r->at;
-    bool merging = is_merge_key(event);
+    bool merging = is_merge_key(key_event);
     struct json value;
     struct str key = {"", 0};
-    int res = merging ? 0 : read_key_text(r, event, &key);
 
-    fy_parser_event_free(r->parser, event);
-    event = res < 0 ? NULL : next_event(r);
-    if (!event || read_node(r, event, &value) < 0)
+    if (!merging && read_key_text(r, key_event, &key) < 0)
+        return -1;
+    if (!next_event(r, &event) || read_node(r, &event, &value) < 0)
         return -1;
     if (merging) {
         vec_push(&r->items, value);
@@ -412,15 +397,13 @@ static int read_mapping(struct reader *r, struct json *ret)
     struct mark start = r->at;
 
     for (;;) {
-        struct fy_event *event = next_event(r);
+        CLEANUP(event_done) yaml_event_t event = {0};
 
-        if (!event)
+        if (!next_event(r, &event))
             return -1;
-        if (event->type == FYET_MAPPING_END) {
-            fy_parser_event_free(r->parser, event);
+        if (event.type == YAML_MAPPING_END_EVENT)
             break;
-        }
-        if (read_member(r, event) < 0)
+        if (read_member(r, &event) < 0)
             return -1;
     }
     *ret = json_build_object(r->arena, r->members.v ? &r->members.v[base] : NULL, r->members.len - base,
@@ -435,60 +418,52 @@ static int read_mapping(struct reader *r, struct json *ret)
     return 0;
 }
 
-static int read_collection(struct reader *r, struct fy_event *event, struct json *ret)
+static int read_collection(struct reader *r, const yaml_event_t *event, struct json *ret)
 {
-    bool mapping = event->type == FYET_MAPPING_START;
+    bool mapping = event->type == YAML_MAPPING_START_EVENT;
     struct anchor *anchor =
-        open_anchor(r, mapping ? event->mapping_start.anchor : event->sequence_start.anchor);
-    int res;
+        open_anchor(r, mapping ? event->data.mapping_start.anchor : event->data.sequence_start.anchor);
 
     if (r->depth == YAML_DEPTH_MAX)
         return fail(r, r->at, "nested too deeply");
     if (count_node(r, 0) < 0)
         return -1;
     r->depth++;
-    res = mapping ? read_mapping(r, ret) : read_sequence(r, ret);
+    if ((mapping ? read_mapping(r, ret) : read_sequence(r, ret)) < 0)
+        return -1;
     r->depth--;
-    if (res == 0)
-        close_anchor(anchor, ret);
-    return res;
+    close_anchor(anchor, ret);
+    return 0;
 }
 
-/* Reads the node that starts with the event, which it frees. */
-static int read_node(struct reader *r, struct fy_event *event, struct json *ret)
+/* Reads the node that starts with the event. */
+static int read_node(struct reader *r, const yaml_event_t *event, struct json *ret)
 {
     struct anchor *anchor;
-    int res;
 
     switch (event->type) {
-    case FYET_SCALAR:
-        anchor = open_anchor(r, event->scalar.anchor);
-        res = read_scalar(r, event, ret);
-        if (res == 0)
-            close_anchor(anchor, ret);
-        break;
-    case FYET_ALIAS:
-        res = resolve_alias(r, event, ret);
-        break;
-    case FYET_MAPPING_START:
-    case FYET_SEQUENCE_START:
-        res = read_collection(r, event, ret);
-        break;
+    case YAML_SCALAR_EVENT:
+        anchor = open_anchor(r, event->data.scalar.anchor);
+        if (read_scalar(r, event, ret) < 0)
+            return -1;
+        close_anchor(anchor, ret);
+        return 0;
+    case YAML_ALIAS_EVENT:
+        return resolve_alias(r, event, ret);
+    case YAML_MAPPING_START_EVENT:
+    case YAML_SEQUENCE_START_EVENT:
+        return read_collection(r, event, ret);
     default:
-        res = fail(r, r->at, "unexpected %s", fy_event_type_get_text(event->type));
-        break;
+        return fail(r, r->at, "a value should be here");
     }
-    fy_parser_event_free(r->parser, event);
-    return res;
 }
 
 /* --- documents --- */
 
-static bool is_empty_node(const struct fy_event *event)
+static bool is_empty_node(const yaml_event_t *event)
 {
-    return event->type == FYET_SCALAR && !event->scalar.tag && !event->scalar.anchor &&
-           (!event->scalar.value || (fy_token_scalar_style(event->scalar.value) == FYSS_PLAIN &&
-                                     token_text(event->scalar.value).len == 0));
+    return event->type == YAML_SCALAR_EVENT && !event->data.scalar.tag && !event->data.scalar.anchor &&
+           event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && event->data.scalar.length == 0;
 }
 
 /* Documents and the lines they start at. */
@@ -497,27 +472,21 @@ struct docs {
     VEC(int) lines;
 };
 
-/* The root node and the end of a document whose start was read. Empty ones are left out. */
+/* The root node of a document whose start was read. Empty ones are left out. */
 static int read_document(struct reader *r, struct docs *docs)
 {
-    struct fy_event *event = next_event(r);
+    CLEANUP(event_done) yaml_event_t event = {0};
     struct json value = {0};
     int line;
-    bool empty;
 
-    if (!event)
-        return -1;
     r->depth = 0;
     map_free(TAKE_PTR(r->anchors));
-    empty = is_empty_node(event);
+    if (!next_event(r, &event))
+        return -1;
     line = r->at.line + 1;
-    if (read_node(r, event, &value) < 0)
+    if (read_node(r, &event, &value) < 0)
         return -1;
-    event = next_event(r);
-    if (!event)
-        return -1;
-    fy_parser_event_free(r->parser, event); /* the end of the document */
-    if (empty)
+    if (is_empty_node(&event))
         return 0;
     if (docs->array.len == YAML_DOCS_MAX)
         return fail(r, r->at, "more than %d documents", YAML_DOCS_MAX);
@@ -526,144 +495,111 @@ static int read_document(struct reader *r, struct docs *docs)
     return 0;
 }
 
-/* With "%YAML 1.1" U+0085, U+2028 and U+2029 are line breaks, which libfyaml 0.7.12 turns into garbage. */
-static int check_version(struct reader *r, struct fy_event *event)
-{
-    const struct fy_version *version = fy_document_state_version(event->document_start.document_state);
-
-    if (!version || version->major != 1 || version->minor != 1)
-        return 0;
-    if (memmem(r->text.s, r->text.len, "\xc2\x85", 2) || memmem(r->text.s, r->text.len, "\xe2\x80\xa8", 3) ||
-        memmem(r->text.s, r->text.len, "\xe2\x80\xa9", 3))
-        return fail(r, r->at, "Unicode line separators are not supported with '%%YAML 1.1'");
-    return 0;
-}
-
 static int read_stream(struct reader *r, struct docs *docs)
 {
     for (;;) {
-        struct fy_event *event = next_event(r);
-        enum fy_event_type type;
-        int res;
+        CLEANUP(event_done) yaml_event_t event = {0};
 
-        if (!event)
+        if (!next_event(r, &event))
             return -1;
-        type = event->type;
-        res = type == FYET_DOCUMENT_START ? check_version(r, event) : 0;
-        fy_parser_event_free(r->parser, event);
-        if (res < 0)
-            return -1;
-        if (type == FYET_STREAM_END)
+        if (event.type == YAML_STREAM_END_EVENT)
             return 0;
-        if (type == FYET_DOCUMENT_START && read_document(r, docs) < 0)
+        if (event.type == YAML_DOCUMENT_START_EVENT && read_document(r, docs) < 0)
             return -1;
     }
 }
 
-/* What libfyaml would not notice or not report well. */
+/* Whether a tree stays within the limits; *left is what remains of YAML_NODES_MAX. */
+static bool within_limits(const struct json *value, int depth, size_t *left)
+{
+    if (*left == 0 || (json_len(value) && depth >= YAML_DEPTH_MAX))
+        return false;
+    --*left;
+    JSON_EACH(value, it)
+        if (!within_limits(it, depth + 1, left))
+            return false;
+    JSON_EACH_MEMBER(value, it)
+        if (*left < 2 || (--*left, !within_limits(&it->value, depth + 1, left)))
+            return false;
+    return true;
+}
+
+/* JSON objects and arrays. Whatever is not quite right is left to the YAML reader and its messages. */
+static bool read_json(struct reader *r, struct docs *docs)
+{
+    CLEANUP(buf_done) struct buf dups = {0};
+    size_t left = YAML_NODES_MAX, start = 0;
+    struct json *value;
+
+    while (start < r->text.len && strchr(" \t\r\n", r->text.s[start]))
+        start++;
+    if (start == r->text.len || (r->text.s[start] != '{' && r->text.s[start] != '['))
+        return false;
+    if (json_parse(r->text, r->arena, &value, &dups, NULL) < 0 || dups.len || !within_limits(value, 0, &left))
+        return false;
+    json_push(r->arena, &docs->array, *value);
+    vec_push(&docs->lines, mark_of(r->text, start).line + 1);
+    return true;
+}
+
 static int check_text(struct reader *r)
 {
-    size_t valid = utf8_valid_len(r->text);
-    const char *nul = r->text.len ? memchr(r->text.s, '\0', r->text.len) : NULL;
-    struct mark at = {0};
+    const char *nul;
+    size_t valid;
 
     if (r->text.len > YAML_TEXT_MAX)
         return err_set(r->err, ERR_INVALID, "YAML text is larger than %d bytes", YAML_TEXT_MAX);
-    if (valid == r->text.len && !nul)
-        return 0;
-    if (nul && (size_t)(nul - r->text.s) < valid)
-        valid = (size_t)(nul - r->text.s);
-    for (size_t i = 0; i < valid; i++) {
-        at.column++;
-        if (r->text.s[i] == '\n')
-            at = (struct mark){at.line + 1, 0};
-    }
-    return err_set(r->err, ERR_INVALID, "line %d, column %d: %s", at.line + 1, at.column + 1,
-                   nul && *(r->text.s + valid) == '\0' ? "NUL byte" : "not UTF-8");
-}
-
-/* CR and CRLF become LF, as YAML has it anyway: libfyaml 0.7.12 leaks memory on many CRs in a row. */
-static void normalise_breaks(struct reader *r)
-{
-    struct str rest = r->text;
-
-    if (!memchr(rest.s, '\r', rest.len))
-        return;
-    while (rest.len) {
-        const char *cr = memchr(rest.s, '\r', rest.len);
-        size_t len = cr ? (size_t)(cr - rest.s) : rest.len, skip = len;
-
-        buf_add(&r->lf_text, rest.s, len);
-        if (cr) {
-            buf_putc(&r->lf_text, '\n');
-            skip += len + 1 < rest.len && cr[1] == '\n' ? 2 : 1;
-        }
-        rest = (struct str){rest.s + skip, rest.len - skip};
-    }
-    r->text = buf_view(&r->lf_text);
-}
-
-static int start(struct reader *r)
-{
-    struct fy_diag_cfg diag;
-    struct fy_parse_cfg cfg = {
-        .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_DISABLE_DEPTH_LIMIT | FYPCF_DEFAULT_VERSION_1_2 |
-                 FYPCF_JSON_NONE,
-    };
-
-    normalise_breaks(r);
-    fy_diag_cfg_default(&diag);
-    diag.fp = NULL;
-    diag.output_fn = swallow;
-    diag.colorize = false;
-    r->diag = fy_diag_create(&diag);
-    if (!r->diag)
-        return err_set(r->err, ERR_INTERNAL, "YAML parser does not start");
-    fy_diag_set_collect_errors(r->diag, true);
-    cfg.diag = r->diag;
-    r->parser = fy_parser_create(&cfg);
-    if (!r->parser || fy_parser_set_string(r->parser, r->text.s, r->text.len) < 0)
-        return err_set(r->err, ERR_INTERNAL, "YAML parser does not start");
+    nul = r->text.len ? memchr(r->text.s, '\0', r->text.len) : NULL;
+    if (nul)
+        return fail(r, mark_of(r->text, (size_t)(nul - r->text.s)), "NUL byte");
+    valid = utf8_valid_len(r->text);
+    if (valid < r->text.len)
+        return fail(r, mark_of(r->text, valid), "not UTF-8");
     return 0;
 }
 
-static void reader_done(struct reader *r)
+static int read_text(struct reader *r, struct docs *docs)
 {
-    if (r->parser)
-        fy_parser_destroy(r->parser);
-    if (r->diag)
-        fy_diag_destroy(r->diag);
+    int res;
+
+    if (check_text(r) < 0)
+        return -1;
+    if (read_json(r, docs))
+        return 0;
+    if (!yaml_parser_initialize(&r->parser))
+        return err_set(r->err, ERR_INTERNAL, "YAML parser does not start");
+    yaml_parser_set_encoding(&r->parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&r->parser, (const unsigned char *)r->text.s, r->text.len);
+    res = read_stream(r, docs);
+    yaml_parser_delete(&r->parser);
     map_free(r->anchors);
-    buf_done(&r->lf_text);
     vec_done(&r->items);
     vec_done(&r->members);
     vec_done(&r->marks);
+    return res;
+}
+
+static const int *copy_lines(struct arena *arena, const struct docs *docs)
+{
+    int *copy = arena_alloc(arena, (docs->lines.len + 1) * sizeof(int));
+
+    if (docs->lines.len)
+        memcpy(copy, docs->lines.v, docs->lines.len * sizeof(int));
+    return copy;
 }
 
 int yaml_parse(struct str text, struct arena *arena, struct json **ret_docs, const int **lines,
                struct err *err)
 {
-    struct reader r = {.text = text, .arena = arena, .err = err};
+    struct reader r = {.text = {text.s ? text.s : "", text.len}, .arena = arena, .err = err};
     struct docs docs = {.array = {.type = JSON_ARRAY}};
-    int res = check_text(&r);
+    int res = read_text(&r, &docs);
 
-    /* libfyaml takes an empty string for a missing one */
-    if (res == 0 && text.len > 0) {
-        res = start(&r);
-        if (res == 0)
-            res = read_stream(&r, &docs);
-    }
-    reader_done(&r);
     if (res == 0) {
         *ret_docs = arena_alloc(arena, sizeof(**ret_docs));
         **ret_docs = docs.array;
-        if (lines) {
-            int *copy = arena_alloc(arena, (docs.lines.len + 1) * sizeof(int));
-
-            if (docs.lines.len)
-                memcpy(copy, docs.lines.v, docs.lines.len * sizeof(int));
-            *lines = copy;
-        }
+        if (lines)
+            *lines = copy_lines(arena, &docs);
     }
     vec_done(&docs.lines);
     return res < 0 ? -1 : 0;

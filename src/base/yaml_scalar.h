@@ -1,4 +1,4 @@
-/* yaml_scalar - what a YAML scalar means; for plain ones reader and writer must agree on it. Not for others.
+/* yaml_scalar - what a plain YAML scalar means: reader and writer must agree on it. Not for others.
  */
 #pragma once
 
@@ -10,7 +10,3 @@ bool yaml_resolve(struct arena *arena, struct str text, struct json *ret);
 bool yaml_resolve_as(struct arena *arena, const char *type, struct str text, struct json *ret);
 /* Whether some YAML 1.1 reader would take the plain text for something else than a string. */
 bool yaml_needs_quotes(struct str text);
-
-/* Appends what the text between quotes means. False: an escape that is none. */
-void yaml_single_quoted(struct str raw, struct buf *out);
-bool yaml_double_quoted(struct str raw, struct buf *out);
