@@ -434,7 +434,9 @@ static int read_envelope(const struct decoder *d, struct str body, struct envelo
     struct input in;
 
     if (body.len < sizeof(MAGIC) - 1 || memcmp(body.s, MAGIC, sizeof(MAGIC) - 1) != 0)
-        return bad(d, "the body does not start with the mark of Kubernetes (k8s\\0)");
+        return err_set(
+            d->err, ERR_INVALID,
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]");
     if (body.len > BODY_MAX)
         return err_set(d->err, ERR_LIMIT, "protobuf: the body is larger than %d bytes", BODY_MAX);
     in.at = (const uint8_t *)body.s + sizeof(MAGIC) - 1;
@@ -487,8 +489,10 @@ int schema_from_protobuf(struct str body, struct arena *arena, struct json **ret
         return -1;
     type = find_type(envelope.api_version.string, envelope.kind.string);
     if (!type)
-        return err_set(err, ERR_UNSUPPORTED, "no kind \"%s\" is registered for version \"%s\" in protobuf",
-                       envelope.kind.string, envelope.api_version.string);
+        return err_set(
+            err, ERR_UNSUPPORTED,
+            "no kind \"%s\" is registered for version \"%s\" in scheme \"pkg/runtime/scheme.go:110\"",
+            envelope.kind.string, envelope.api_version.string);
     doc = json_new_object(arena);
     json_set(arena, doc, "kind", envelope.kind);
     json_set(arena, doc, "apiVersion", envelope.api_version);
