@@ -22,7 +22,7 @@ static const char *option_value(char **argv, int count, int *i, const char *name
 {
     size_t len = strlen(name);
 
-    if (strncmp(argv[*i], name, len) != 0)
+    if (!starts_with(argv[*i], name))
         return NULL;
     if (argv[*i][len] == '=')
         return argv[*i] + len + 1;

@@ -159,7 +159,7 @@ static bool label_name_valid(struct str s)
         !isalnum((unsigned char)s.s[s.len - 1]))
         return false;
     for (size_t i = 0; i < s.len; i++)
-        if (!isalnum((unsigned char)s.s[i]) && !memchr("-_.", s.s[i], 3))
+        if (!isalnum((unsigned char)s.s[i]) && !strchr("-_.", s.s[i]))
             return false;
     return true;
 }
@@ -172,7 +172,7 @@ static bool label_key_valid(struct str key)
     if (!slash)
         return label_name_valid(key);
     for (size_t i = 0; i < prefix; i++)
-        if (!isalnum((unsigned char)key.s[i]) && !memchr("-.", key.s[i], 2))
+        if (!isalnum((unsigned char)key.s[i]) && !strchr("-.", key.s[i]))
             return false;
     return prefix > 0 && prefix <= 253 && label_name_valid((struct str){slash + 1, key.len - prefix - 1});
 }

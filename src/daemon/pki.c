@@ -511,7 +511,7 @@ static int client_subject(const char *user, const char *const *groups, size_t gr
 int pki_issue_client(const struct pki *pki, const char *user, const char *const *groups, size_t group_count,
                      int64_t now, struct pki_pair *ret, struct err *err)
 {
-    CLEANUP(pki_pair_done) struct pki_pair pair = {{0}, {0}};
+    struct pki_pair pair = {{0}, {0}};
     CLEANUP(X509_NAME_free) X509_NAME *subject = NULL;
     CLEANUP(EVP_PKEY_free) EVP_PKEY *key = NULL;
     CLEANUP(X509_free) X509 *cert = NULL;
@@ -524,9 +524,10 @@ int pki_issue_client(const struct pki *pki, const char *user, const char *const 
     if (!key)
         return ssl_error(err, "make a key");
     if (make_cert(&request, pki->ca, pki->ca_key, &cert, err) < 0 || cert_to_pem(cert, &pair.cert, err) < 0 ||
-        key_to_pem(key, &pair.key, err) < 0)
+        key_to_pem(key, &pair.key, err) < 0) {
+        pki_pair_done(&pair);
         return -1;
+    }
     *ret = pair;
-    pair = (struct pki_pair){{0}, {0}};
     return 0;
 }

@@ -2,6 +2,7 @@
 keep to namespaces of their own (`ns`). `own_daemon` is fresh, for tests that stop, break or fill it."""
 
 import itertools
+import os
 import shutil
 
 import pytest
@@ -9,6 +10,37 @@ import pytest
 import harness
 
 _numbers = itertools.count(1)
+_commands = {}  # row of docs/kubectl.md -> kubectl version -> "yes", "no" or "skipped"
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "command(text): the row of docs/kubectl.md that this test proves")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    report = (yield).get_result()
+    row, params = item.get_closest_marker("command"), getattr(item, "callspec", None)
+    if row is None or params is None or (report.when != "call" and report.passed):
+        return
+    cells = _commands.setdefault(row.args[0], {})
+    cell = "skipped" if report.skipped else "yes" if report.passed else "no"
+    if cells.get(params.params.get("k")) != "no":  # a row may have several tests
+        cells[params.params.get("k")] = cell
+
+
+def pytest_sessionfinish():
+    """Writes the table command x kubectl version where $BERTH_KUBECTL_TABLE names a file."""
+    path = os.environ.get("BERTH_KUBECTL_TABLE")
+    if not path or not _commands:
+        return
+    versions = sorted({v for cells in _commands.values() for v in cells},
+                      key=lambda v: [int(n) if n.isdigit() else 0 for n in str(v).split(".")])
+    lines = ["| command | " + " | ".join(map(str, versions)) + " |", "|---" * (len(versions) + 1) + "|"]
+    lines += ["| `" + row.replace("|", "\\|") + "` | " + " | ".join(cells.get(v, "") for v in versions) + " |"
+              for row, cells in _commands.items()]
+    with open(path, "w", encoding="utf-8") as out:
+        out.write("\n".join(lines) + "\n")
 
 
 def pytest_collection_modifyitems(items):

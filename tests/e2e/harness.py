@@ -11,6 +11,7 @@ ended, and `wait` polls a condition against a deadline.
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import http.client
 import json
 import os
@@ -97,6 +98,7 @@ def wait(condition, what, timeout=20.0, pause=0.02):
         time.sleep(pause)
 
 
+@functools.lru_cache(maxsize=None)
 def kubectls():
     """{"1.32": "/usr/bin/kubectl", ...}: every real kubectl that tools/get-kubectl knows of."""
     found = {}

@@ -1,11 +1,6 @@
 #include "base/mem.h"
+#include "base/test/test.h"
 #include "cli/cli.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 static int run_nothing(struct cli *cli, const struct args *args)
 {

@@ -1,13 +1,9 @@
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/test/test.h"
 #include "daemon/config.h"
 
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 static int unlink_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/test/test.h"
 #include "base/yaml.h"
 #include "daemon/kubeconfig.h"
 #include "daemon/pki.h"
@@ -10,11 +11,6 @@
 #include <ftw.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #define DAY (24 * 3600 * NSEC_PER_SEC)
 #define NOW (INT64_C(1767323045) * NSEC_PER_SEC) /* 2026-01-02 */

@@ -1,0 +1,527 @@
+/* The controllers at work on a real store and registry: what a user would see. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/yaml.h"
+#include "control/job.h"
+#include "daemon/runner.h"
+#include "loop/loop.h"
+#include "registry/registry.h"
+
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h> /* needs the others before it */
+/* clang-format on */
+
+struct world {
+    struct loop *loop;
+    struct store *store;
+    struct registry *registry;
+    struct runner *runner;
+    struct arena arena;
+    struct failure failure;
+    const struct identity *who;
+};
+
+static const struct identity user = {.user = "alice"};
+
+static struct write write_of(struct world *w)
+{
+    w->failure = (struct failure){0};
+    return (struct write){.arena = &w->arena, .failure = &w->failure, .who = w->who};
+}
+
+static int try_create(struct world *w, const char *yaml)
+{
+    struct write write = write_of(w);
+    struct written written;
+    struct json *doc;
+    struct err err = {0};
+    const struct kind *kind;
+    const char *ns;
+
+    if (yaml_parse_one(str_from(yaml), &w->arena, &doc, &err) < 0)
+        fail_msg("%s", err.msg);
+    kind = NULL;
+    for (size_t i = 0; i < kind_count; i++)
+        if (kinds[i].stored && streq(kinds[i].name, json_get_string(doc, "kind")))
+            kind = &kinds[i];
+    assert_non_null(kind);
+    ns = kind->namespaced ? json_string_or(json_at(doc, "metadata.namespace"), "default") : "";
+    return registry_create(w->registry, &write, kind, ns, doc, &written);
+}
+
+static void create(struct world *w, const char *yaml)
+{
+    if (try_create(w, yaml) < 0)
+        fail_msg("%s", w->failure.message);
+}
+
+/* Runs until nothing is left to do right now. */
+static void run(struct world *w)
+{
+    for (int quiet = 0; quiet < 4;) {
+        int64_t before = store_revision(w->store);
+
+        assert_int_equal(loop_turn(w->loop, 2, NULL), 0);
+        quiet = store_durable(w->store) && before == store_revision(w->store) ? quiet + 1 : 0;
+    }
+}
+
+static int setup(void **state)
+{
+    struct world *w = NEW(struct world);
+
+    w->loop = loop_new();
+    assert_int_equal(store_open(":memory:", w->loop, &w->store, NULL), 0);
+    w->registry = registry_new(w->store);
+    w->runner = runner_new(w->loop, w->registry);
+    create(w, "{kind: Namespace, apiVersion: v1, metadata: {name: default}}");
+    create(
+        w,
+        "{kind: StorageClass, apiVersion: storage.k8s.io/v1, provisioner: berth.dev/local, metadata: {name: "
+        "standard, annotations: {storageclass.kubernetes.io/is-default-class: 'true'}}}");
+    run(w);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    runner_free(w->runner);
+    registry_free(w->registry);
+    store_close(w->store);
+    loop_free(w->loop);
+    arena_done(&w->arena);
+    free(w);
+    return 0;
+}
+
+static const struct object *get(struct world *w, int kind, const char *name)
+{
+    return store_get(w->store, kind, kind_by_id(kind)->namespaced ? "default" : "", name);
+}
+
+static struct json *doc_of(struct world *w, int kind, const char *name)
+{
+    const struct object *object = get(w, kind, name);
+
+    if (!object)
+        fail_msg("no %s '%s'", kind_by_id(kind)->name, name);
+    return object_json(object, &w->arena);
+}
+
+static size_t count(struct world *w, int kind)
+{
+    return store_count(w->store, kind, kind_by_id(kind)->namespaced ? "default" : NULL);
+}
+
+static const struct object *only(struct world *w, int kind)
+{
+    struct store_slice slice = store_list(w->store, kind, kind_by_id(kind)->namespaced ? "default" : NULL);
+
+    assert_int_equal(slice.len, 1);
+    return slice.v[0];
+}
+
+struct phase {
+    const char *name, *node;
+    int exit_code;
+};
+
+static bool set_phase(void *arg, struct arena *arena, struct json *doc)
+{
+    const struct phase *phase = arg;
+    struct json *status = json_need_object(arena, doc, "status"), *container;
+    char text[CLOCK_TEXT_MAX];
+
+    json_set_string(arena, status, "phase", phase->name);
+    if (phase->node)
+        json_set_string(arena, json_get(doc, "spec"), "nodeName", phase->node);
+    container = json_push_object(arena, json_set_array(arena, status, "containerStatuses"));
+    json_set_string(arena, container, "name", "c");
+    container = json_set_object(arena, json_set_object(arena, container, "state"), "terminated");
+    json_set_int(arena, container, "exitCode", phase->exit_code);
+    json_set_string(arena, container, "finishedAt", clock_format(clock_now(), text));
+    return true;
+}
+
+static void pod_becomes(struct world *w, const struct object *pod, struct phase phase)
+{
+    struct write write = write_of(w);
+    struct written written;
+
+    write.who = NULL;
+    assert_int_equal(registry_edit_object(w->registry, &write, pod, set_phase, &phase, &written), 0);
+}
+
+static void delete_object(struct world *w, const struct object *object, enum propagation propagation)
+{
+    struct write write = write_of(w);
+    struct delete_options options = {.propagation = propagation};
+    struct written written;
+
+    if (registry_delete(w->registry, &write, object->kind, object->ns, object->name, &options, &written) < 0)
+        fail_msg("%s", w->failure.message);
+}
+
+static bool has_event(struct world *w, const char *reason, const char *message)
+{
+    OBJECTS_EACH(store_list(w->store, KIND_EVENT, NULL), it) {
+        const struct json *doc = object_json(*it, &w->arena);
+
+        if (streq(json_get_string(doc, "reason"), reason) &&
+            strstr(json_string_or(json_get(doc, "message"), ""), message))
+            return true;
+    }
+    return false;
+}
+
+static const struct object *active_pod(struct world *w)
+{
+    OBJECTS_EACH(store_list(w->store, KIND_POD, "default"), it)
+        if (streq(json_at_string(object_json(*it, &w->arena), "status.phase"), "Pending"))
+            return *it;
+    fail_msg("no active pod");
+    return NULL;
+}
+
+#define POD_SPEC "{restartPolicy: Never, containers: [{name: c, image: i}]}"
+#define JOB(name, rest)                                                                                      \
+    "{kind: Job, apiVersion: batch/v1, metadata: {name: " name "}, spec: {" rest                             \
+    "template: {spec: " POD_SPEC "}}}"
+
+/* ---- namespaces ---- */
+
+static void test_new_namespace_gets_its_service_account(void **state)
+{
+    struct world *w = *state;
+
+    assert_non_null(get(w, KIND_SERVICE_ACCOUNT, "default"));
+    delete_object(w, get(w, KIND_SERVICE_ACCOUNT, "default"), PROPAGATE_DEFAULT);
+    run(w);
+    assert_non_null(get(w, KIND_SERVICE_ACCOUNT, "default"));
+}
+
+static void test_deleted_namespace_empties_and_goes(void **state)
+{
+    struct world *w = *state;
+
+    create(w, "{kind: Namespace, apiVersion: v1, metadata: {name: lab}}");
+    create(w, "{kind: ConfigMap, apiVersion: v1, metadata: {name: a, namespace: lab}}");
+    create(w, "{kind: PersistentVolumeClaim, apiVersion: v1, metadata: {name: p, namespace: lab}, spec: "
+              "{accessModes: "
+              "[ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}");
+    create(w, "{kind: Job, apiVersion: batch/v1, metadata: {name: j, namespace: lab}, spec: {template: "
+              "{spec: " POD_SPEC "}}}");
+    run(w);
+    assert_int_equal(store_count(w->store, KIND_POD, "lab"), 1);
+    delete_object(w, store_get(w->store, KIND_NAMESPACE, "", "lab"), PROPAGATE_DEFAULT);
+    run(w);
+    assert_null(store_get(w->store, KIND_NAMESPACE, "", "lab"));
+    assert_int_equal(store_count(w->store, KIND_POD, "lab"), 0);
+    assert_int_equal(store_count(w->store, KIND_PV, NULL), 0);
+}
+
+/* ---- jobs ---- */
+
+static void test_job_runs_its_pods_one_after_another(void **state)
+{
+    struct world *w = *state;
+    const struct json *job;
+
+    create(w, JOB("j", "completions: 2, "));
+    run(w);
+    assert_int_equal(count(w, KIND_POD), 1);
+    assert_true(starts_with(only(w, KIND_POD)->name, "j-"));
+    assert_int_equal(json_int(json_at(doc_of(w, KIND_JOB, "j"), "status.active"), 0), 1);
+    pod_becomes(w, active_pod(w), (struct phase){"Succeeded", "n", 0});
+    run(w);
+    assert_int_equal(count(w, KIND_POD), 2);
+    assert_int_equal(json_int(json_at(doc_of(w, KIND_JOB, "j"), "status.succeeded"), 0), 1);
+    pod_becomes(w, active_pod(w), (struct phase){"Succeeded", "n", 0});
+    run(w);
+    job = doc_of(w, KIND_JOB, "j");
+    assert_int_equal(json_int(json_at(job, "status.succeeded"), 0), 2);
+    assert_string_equal(json_at_string(job, "status.conditions.0.type"), "SuccessCriteriaMet");
+    assert_string_equal(json_at_string(job, "status.conditions.1.type"), "Complete");
+    assert_non_null(json_at(job, "status.completionTime"));
+    assert_true(has_event(w, "SuccessfulCreate", "Created pod: j-"));
+    assert_true(has_event(w, "Completed", "Job completed"));
+}
+
+static void test_deleted_pods_stay_counted_and_are_replaced(void **state)
+{
+    struct world *w = *state;
+    const struct object *pod;
+
+    create(w, JOB("j", "completions: 2, parallelism: 2, "));
+    run(w);
+    pod = active_pod(w);
+    pod_becomes(w, pod, (struct phase){"Succeeded", "n", 0});
+    delete_object(w, pod, PROPAGATE_DEFAULT); /* in the same moment: not counted yet */
+    run(w);
+    assert_int_equal(json_int(json_at(doc_of(w, KIND_JOB, "j"), "status.succeeded"), 0), 1);
+    assert_int_equal(count(w, KIND_POD), 1);
+    pod_becomes(w, active_pod(w), (struct phase){"Succeeded", "n", 0});
+    run(w);
+    assert_int_equal(json_int(json_at(doc_of(w, KIND_JOB, "j"), "status.succeeded"), 0), 2);
+    assert_true(has_event(w, "Completed", "Job completed"));
+}
+
+static void test_job_fails_at_its_backoff_limit(void **state)
+{
+    struct world *w = *state;
+    const struct json *job;
+
+    create(w, JOB("j", "backoffLimit: 0, completions: 3, parallelism: 3, "));
+    run(w);
+    pod_becomes(w, active_pod(w), (struct phase){"Failed", "n", 1});
+    run(w);
+    job = doc_of(w, KIND_JOB, "j");
+    assert_string_equal(json_at_string(job, "status.conditions.1.type"), "Failed");
+    assert_string_equal(json_at_string(job, "status.conditions.1.reason"), "BackoffLimitExceeded");
+    assert_int_equal(json_int(json_at(job, "status.failed"), 0), 3);
+    assert_null(json_at(job, "status.active"));
+    assert_int_equal(count(w, KIND_POD), 1); /* the failed one; the others were deleted */
+}
+
+static void test_job_deleted_in_the_background_takes_its_pods(void **state)
+{
+    struct world *w = *state;
+
+    create(w, JOB("j", "parallelism: 3, completions: 3, "));
+    run(w);
+    assert_int_equal(count(w, KIND_POD), 3);
+    delete_object(w, get(w, KIND_JOB, "j"), PROPAGATE_BACKGROUND);
+    run(w);
+    assert_int_equal(count(w, KIND_JOB), 0);
+    assert_int_equal(count(w, KIND_POD), 0);
+}
+
+static void test_job_deleted_in_the_foreground_goes_last(void **state)
+{
+    struct world *w = *state;
+
+    create(w, JOB("j", "parallelism: 2, completions: 2, "));
+    run(w);
+    delete_object(w, get(w, KIND_JOB, "j"), PROPAGATE_FOREGROUND);
+    assert_true(get(w, KIND_JOB, "j")->deleting);
+    run(w);
+    assert_int_equal(count(w, KIND_JOB), 0);
+    assert_int_equal(count(w, KIND_POD), 0);
+}
+
+static void test_orphaned_pods_are_free(void **state)
+{
+    struct world *w = *state;
+    const struct json *pod;
+
+    create(w, JOB("j", ""));
+    run(w);
+    delete_object(w, get(w, KIND_JOB, "j"), PROPAGATE_ORPHAN);
+    run(w);
+    assert_int_equal(count(w, KIND_JOB), 0);
+    pod = object_json(only(w, KIND_POD), &w->arena);
+    assert_null(json_at(pod, "metadata.ownerReferences"));
+    assert_null(json_at(pod, "metadata.finalizers"));
+}
+
+static void test_finished_job_goes_after_its_time(void **state)
+{
+    struct world *w = *state;
+
+    create(w, JOB("j", "ttlSecondsAfterFinished: 0, "));
+    run(w);
+    pod_becomes(w, active_pod(w), (struct phase){"Succeeded", "n", 0});
+    for (int i = 0; i < 150 && get(w, KIND_JOB, "j"); i++)
+        loop_turn(w->loop, 10, NULL);
+    run(w);
+    assert_int_equal(count(w, KIND_JOB), 0);
+    assert_int_equal(count(w, KIND_POD), 0);
+}
+
+/* ---- quotas and limits ---- */
+
+static void test_quota_refuses_counts_and_recovers(void **state)
+{
+    struct world *w = *state;
+
+    create(w, "{kind: ResourceQuota, apiVersion: v1, metadata: {name: q}, spec: {hard: {pods: '1', "
+              "count/configmaps: "
+              "'1', requests.nvidia.com/gpu: '1'}}}");
+    create(w, "{kind: ConfigMap, apiVersion: v1, metadata: {name: a}}");
+    assert_int_equal(try_create(w, "{kind: ConfigMap, apiVersion: v1, metadata: {name: b}}"), -1);
+    assert_int_equal(w->failure.code, 403);
+    assert_string_equal(
+        w->failure.message,
+        "configmaps \"b\" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: "
+        "count/configmaps=1, limited: count/configmaps=1");
+    create(w, "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: " POD_SPEC "}");
+    assert_int_equal(try_create(w, "{kind: Pod, apiVersion: v1, metadata: {name: second}, spec: " POD_SPEC "}"),
+                     -1);
+    assert_string_equal(
+        w->failure.message,
+        "pods \"second\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1");
+    run(w);
+    assert_string_equal(json_get_string(json_at(doc_of(w, KIND_RESOURCE_QUOTA, "q"), "status.used"), "pods"),
+                        "1");
+    pod_becomes(w, get(w, KIND_POD, "x"), (struct phase){"Succeeded", "n", 0});
+    create(w, "{kind: Pod, apiVersion: v1, metadata: {name: second}, spec: {restartPolicy: Never, containers: "
+              "[{name: c, "
+              "image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}");
+    run(w);
+    assert_string_equal(json_get_string(json_at(doc_of(w, KIND_RESOURCE_QUOTA, "q"), "status.used"),
+                                        "requests.nvidia.com/gpu"),
+                        "1");
+}
+
+static void test_job_over_quota_says_so_and_goes_on_later(void **state)
+{
+    struct world *w = *state;
+
+    create(w, "{kind: ResourceQuota, apiVersion: v1, metadata: {name: q}, spec: {hard: {pods: '1'}}}");
+    create(w, JOB("j", "completions: 2, parallelism: 2, "));
+    run(w);
+    assert_int_equal(count(w, KIND_POD), 1);
+    assert_true(has_event(w, "FailedCreate", "Error creating: pods \"j-"));
+    assert_int_equal(json_int(json_at(doc_of(w, KIND_JOB, "j"), "status.active"), 0), 1);
+    pod_becomes(w, active_pod(w), (struct phase){"Succeeded", "n", 0});
+    for (int i = 0; i < 100 && count(w, KIND_POD) < 2; i++)
+        loop_turn(w->loop, 10, NULL);
+    assert_int_equal(count(w, KIND_POD), 2);
+}
+
+static void test_limit_range_fills_in_and_refuses(void **state)
+{
+    struct world *w = *state;
+    const struct json *pod;
+
+    create(w, "{kind: LimitRange, apiVersion: v1, metadata: {name: l}, spec: {limits: [{type: Container, "
+              "default: {cpu: "
+              "500m}, max: {memory: 1Gi, cpu: 2}}]}}");
+    assert_int_equal(
+        try_create(
+            w, "{kind: Pod, apiVersion: v1, metadata: {name: big}, spec: {containers: [{name: c, image: i, "
+               "resources: {limits: {memory: 2Gi}}}]}}"),
+        -1);
+    assert_string_equal(
+        w->failure.message,
+        "pods \"big\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi");
+    create(
+        w,
+        "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {containers: [{name: c, image: i, resources: "
+        "{limits: {memory: 1Gi}}}]}}");
+    pod = doc_of(w, KIND_POD, "x");
+    assert_string_equal(json_at_string(pod, "spec.containers.0.resources.limits.cpu"), "500m");
+    assert_string_equal(json_get_string(json_at(pod, "metadata.annotations"), "kubernetes.io/limit-ranger"),
+                        "LimitRanger plugin set: cpu request for container c; cpu limit for container c");
+}
+
+static void test_priority_class_gives_its_number(void **state)
+{
+    struct world *w = *state;
+
+    create(w, "{kind: PriorityClass, apiVersion: scheduling.k8s.io/v1, metadata: {name: high}, value: 1000}");
+    create(w, "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {priorityClassName: high, containers: "
+              "[{name: c, "
+              "image: i}]}}");
+    assert_int_equal(json_int(json_at(doc_of(w, KIND_POD, "x"), "spec.priority"), 0), 1000);
+    assert_int_equal(
+        try_create(w, "{kind: Pod, apiVersion: v1, metadata: {name: second}, spec: {priorityClassName: none-such, "
+                      "containers: [{name: c, image: i}]}}"),
+        -1);
+    assert_string_equal(w->failure.message,
+                        "pods \"second\" is forbidden: no PriorityClass with name none-such was found");
+}
+
+/* ---- claims, pods ---- */
+
+static void test_claim_is_bound_protected_and_takes_its_volume_along(void **state)
+{
+    struct world *w = *state;
+    const struct json *claim;
+
+    create(w, "{kind: PersistentVolumeClaim, apiVersion: v1, metadata: {name: p}, spec: {accessModes: "
+              "[ReadWriteOnce], "
+              "resources: {requests: {storage: 1Gi}}}}");
+    run(w);
+    claim = doc_of(w, KIND_PVC, "p");
+    assert_string_equal(json_at_string(claim, "status.phase"), "Bound");
+    assert_string_equal(json_at_string(claim, "status.capacity.storage"), "1Gi");
+    assert_string_equal(json_at_string(claim, "spec.storageClassName"), "standard");
+    assert_string_equal(json_at_string(object_json(only(w, KIND_PV), &w->arena), "status.phase"), "Bound");
+    create(
+        w,
+        "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {containers: [{name: c, image: i}], volumes: "
+        "[{name: v, persistentVolumeClaim: {claimName: p}}]}}");
+    delete_object(w, get(w, KIND_PVC, "p"), PROPAGATE_DEFAULT);
+    run(w);
+    assert_non_null(get(w, KIND_PVC, "p"));
+    delete_object(w, get(w, KIND_POD, "x"), PROPAGATE_DEFAULT);
+    run(w);
+    assert_null(get(w, KIND_PVC, "p"));
+    assert_int_equal(count(w, KIND_PV), 0);
+}
+
+static void test_waiting_pod_says_why(void **state)
+{
+    struct world *w = *state;
+
+    create(
+        w,
+        "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {containers: [{name: c, image: i, resources: "
+        "{limits: {nvidia.com/gpu: 2}}}]}}");
+    run(w);
+    assert_string_equal(json_at_string(doc_of(w, KIND_POD, "x"), "status.conditions.0.message"),
+                        "no node agent is running on this machine");
+    create(w, "{kind: Node, apiVersion: v1, metadata: {name: node}, status: {allocatable: {cpu: 4, pods: 10}}}");
+    run(w);
+    assert_string_equal(json_at_string(doc_of(w, KIND_POD, "x"), "status.conditions.0.message"),
+                        "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.");
+    assert_true(has_event(w, "FailedScheduling", "1 Insufficient nvidia.com/gpu."));
+}
+
+static void test_plain_pods_cost_little(void **state)
+{
+    struct world *w = *state;
+    int64_t start = clock_monotonic();
+
+    for (int i = 0; i < 2000; i++) {
+        char text[160];
+
+        snprintf(text, sizeof(text), "{kind: ConfigMap, apiVersion: v1, metadata: {name: m%d}}", i);
+        create(w, text);
+    }
+    run(w);
+    assert_true(clock_monotonic() - start < 20 * NSEC_PER_SEC); /* no quadratic surprise */
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(test_new_namespace_gets_its_service_account),
+        T(test_deleted_namespace_empties_and_goes),
+        T(test_job_runs_its_pods_one_after_another),
+        T(test_deleted_pods_stay_counted_and_are_replaced),
+        T(test_job_fails_at_its_backoff_limit),
+        T(test_job_deleted_in_the_background_takes_its_pods),
+        T(test_job_deleted_in_the_foreground_goes_last),
+        T(test_orphaned_pods_are_free),
+        T(test_finished_job_goes_after_its_time),
+        T(test_quota_refuses_counts_and_recovers),
+        T(test_job_over_quota_says_so_and_goes_on_later),
+        T(test_limit_range_fills_in_and_refuses),
+        T(test_priority_class_gives_its_number),
+        T(test_claim_is_bound_protected_and_takes_its_volume_along),
+        T(test_waiting_pod_says_why),
+        T(test_plain_pods_cost_little),
+    };
+
+    (void)user;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
