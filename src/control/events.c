@@ -52,10 +52,10 @@ void event_queue_free(struct event_queue *queue)
 
     if (!queue)
         return;
+    heap_done(&queue->by_time);
     while (map_next(queue->by_uid, &at, &key, &value))
         entry_free(value);
     map_free(queue->by_uid);
-    heap_done(&queue->by_time);
     free(queue);
 }
 

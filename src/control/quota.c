@@ -46,7 +46,7 @@ static void add_compute(struct resources *list, struct arena *arena, const struc
 
         if (plain) /* names are copied: usage may outlive the document */
             resources_set(list, arena, arena_strdup(arena, it->name), &it->amount);
-        if (plain || resource_is_extended(it->name))
+        if (plain || is_extended_resource(it->name))
             resources_set(list, arena, prefixed(arena, "requests.", it->name), &it->amount);
     }
     RESOURCES_EACH(limits, it)

@@ -136,7 +136,7 @@ void pod_resources(const struct json *spec, const char *which, bool with_overhea
         resources_read(ret, arena, json_get(spec, "overhead"));
 }
 
-bool resource_is_extended(const char *name)
+bool is_extended_resource(const char *name)
 {
     const char *slash = strchr(name, '/');
 

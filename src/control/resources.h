@@ -32,4 +32,4 @@ void resources_write(const struct resources *list, struct arena *arena, struct j
  * "requests" or "limits". */
 void pod_resources(const struct json *spec, const char *which, bool with_overhead, struct arena *arena,
                    struct resources *ret);
-bool resource_is_extended(const char *name); /* nvidia.com/gpu: has a domain that is not Kubernetes' own */
+bool is_extended_resource(const char *name); /* nvidia.com/gpu: has a domain that is not Kubernetes' own */

@@ -428,10 +428,10 @@ void runner_free(struct runner *runner)
     store_unwatch(runner->watch);
     runner->life->runner = NULL;
     life_unref(runner->life);
+    heap_done(&runner->sleeping);
     while (map_next(runner->works, &at, &key, &value))
         work_free(value);
     map_free(runner->works);
-    heap_done(&runner->sleeping);
     loop_timer_free(runner->timer);
     loop_timer_free(runner->events_timer);
     event_queue_free(runner->events);

@@ -361,8 +361,8 @@ static void test_quota_refuses_counts_and_recovers(void **state)
         "configmaps \"b\" is forbidden: exceeded quota: q, requested: count/configmaps=1, used: "
         "count/configmaps=1, limited: count/configmaps=1");
     create(w, "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: " POD_SPEC "}");
-    assert_int_equal(try_create(w, "{kind: Pod, apiVersion: v1, metadata: {name: second}, spec: " POD_SPEC "}"),
-                     -1);
+    assert_int_equal(
+        try_create(w, "{kind: Pod, apiVersion: v1, metadata: {name: second}, spec: " POD_SPEC "}"), -1);
     assert_string_equal(
         w->failure.message,
         "pods \"second\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1");
@@ -370,9 +370,10 @@ static void test_quota_refuses_counts_and_recovers(void **state)
     assert_string_equal(json_get_string(json_at(doc_of(w, KIND_RESOURCE_QUOTA, "q"), "status.used"), "pods"),
                         "1");
     pod_becomes(w, get(w, KIND_POD, "x"), (struct phase){"Succeeded", "n", 0});
-    create(w, "{kind: Pod, apiVersion: v1, metadata: {name: second}, spec: {restartPolicy: Never, containers: "
-              "[{name: c, "
-              "image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}");
+    create(w,
+           "{kind: Pod, apiVersion: v1, metadata: {name: second}, spec: {restartPolicy: Never, containers: "
+           "[{name: c, "
+           "image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}");
     run(w);
     assert_string_equal(json_get_string(json_at(doc_of(w, KIND_RESOURCE_QUOTA, "q"), "status.used"),
                                         "requests.nvidia.com/gpu"),
@@ -431,8 +432,9 @@ static void test_priority_class_gives_its_number(void **state)
               "image: i}]}}");
     assert_int_equal(json_int(json_at(doc_of(w, KIND_POD, "x"), "spec.priority"), 0), 1000);
     assert_int_equal(
-        try_create(w, "{kind: Pod, apiVersion: v1, metadata: {name: second}, spec: {priorityClassName: none-such, "
-                      "containers: [{name: c, image: i}]}}"),
+        try_create(
+            w, "{kind: Pod, apiVersion: v1, metadata: {name: second}, spec: {priorityClassName: none-such, "
+               "containers: [{name: c, image: i}]}}"),
         -1);
     assert_string_equal(w->failure.message,
                         "pods \"second\" is forbidden: no PriorityClass with name none-such was found");
@@ -478,7 +480,8 @@ static void test_waiting_pod_says_why(void **state)
     run(w);
     assert_string_equal(json_at_string(doc_of(w, KIND_POD, "x"), "status.conditions.0.message"),
                         "no node agent is running on this machine");
-    create(w, "{kind: Node, apiVersion: v1, metadata: {name: node}, status: {allocatable: {cpu: 4, pods: 10}}}");
+    create(w,
+           "{kind: Node, apiVersion: v1, metadata: {name: node}, status: {allocatable: {cpu: 4, pods: 10}}}");
     run(w);
     assert_string_equal(json_at_string(doc_of(w, KIND_POD, "x"), "status.conditions.0.message"),
                         "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.");
