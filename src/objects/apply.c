@@ -81,7 +81,10 @@ static struct json prune(struct apply *apply, const struct json *merged, const s
     kept = named_fields(apply, &pruned);
     gone = set_combine(arena, &all, &kept, SET_DIFFERENCE);
     gone = set_combine(arena, &gone, &last_named, SET_INTERSECTION);
-    return walk_remove(&apply->walk, type, merged, &gone);
+    json_remove(json_get(&gone, "f:metadata"), "."); /* it has a name, which is nobody's */
+    pruned = walk_remove(&apply->walk, type, merged, &gone);
+    /* what lost its last member was removed, also where it is applied as {} */
+    return walk_merge(&apply->walk, type, &pruned, apply->applied);
 }
 
 /* ---- conflicts ---- */

@@ -57,9 +57,16 @@ static struct typing typing_of(const struct schema_field *field)
     return typing;
 }
 
+/* References are owned whole wherever they stand; of a list's items the field cannot say it. */
+static bool is_reference(const struct schema_type *type)
+{
+    return streq(type->name, "LocalObjectReference") || streq(type->name, "ObjectReference") ||
+           streq(type->name, "OwnerReference");
+}
+
 struct typing typing_item(struct typing typing)
 {
-    if (typing.field && typing.field->base == SCHEMA_MESSAGE)
+    if (typing.field && typing.field->base == SCHEMA_MESSAGE && !is_reference(typing.field->type))
         return (struct typing){HOW_MESSAGE, typing.field->type, NULL};
     return (struct typing){HOW_LEAF, NULL, NULL};
 }

@@ -10,6 +10,8 @@
 
 #include <malloc.h>
 
+#define TEXT_USUAL 4096 /* bytes that most texts need no more than */
+
 /* ---- scanning compact JSON ---- */
 
 struct scan {
@@ -47,42 +49,47 @@ static bool scan_skip_string(struct scan *scan)
     return scan_string(scan, &s, &escaped);
 }
 
+/* What scan_skip looks at; everything else within a value is stepped over. */
+enum { PLAIN, QUOTE, OPEN, CLOSE, BETWEEN };
+static const unsigned char char_kind[256] = {
+    ['"'] = QUOTE, ['{'] = OPEN, ['['] = OPEN, ['}'] = CLOSE, [']'] = CLOSE, [','] = BETWEEN, [':'] = BETWEEN,
+};
+
 /* Steps over one value. */
 static bool scan_skip(struct scan *scan)
 {
+    const char *start = scan->at;
     int depth = 0;
 
-    do {
-        if (scan->at >= scan->end)
-            return false;
-        switch (*scan->at) {
-        case '"':
+    while (scan->at < scan->end) {
+        switch (char_kind[(unsigned char)*scan->at]) {
+        case QUOTE:
             if (!scan_skip_string(scan))
                 return false;
-            break;
-        case '{':
-        case '[':
-            depth++;
-            scan->at++;
-            break;
-        case '}':
-        case ']':
-            if (--depth < 0)
-                return false;
-            scan->at++;
-            break;
-        case ',':
-        case ':':
             if (depth == 0)
-                return false;
-            scan->at++;
+                return true;
+            continue;
+        case OPEN:
+            depth++;
+            break;
+        case CLOSE:
+            if (depth == 0)
+                return scan->at > start;
+            if (--depth == 0) {
+                scan->at++;
+                return true;
+            }
+            break;
+        case BETWEEN:
+            if (depth == 0)
+                return scan->at > start;
             break;
         default:
-            while (scan->at < scan->end && !memchr(",:{}[]\"", *scan->at, 7))
-                scan->at++;
+            break;
         }
-    } while (depth > 0);
-    return true;
+        scan->at++;
+    }
+    return depth == 0 && scan->at > start;
 }
 
 /* Enters a container or goes on behind a value: true when a next one follows; false at its end (which is
@@ -124,6 +131,7 @@ struct parts {
     struct arena *arena;
     struct str text;
     size_t body_at, meta_at, meta_len;
+    struct str managed; /* the value of managedFields */
     struct str name, ns, uid;
     int64_t rv;
     bool deleting;
@@ -232,9 +240,13 @@ static bool take_metadata(struct parts *parts, struct scan *scan)
         else if (str_is(key, "ownerReferences"))
             fine = take_owners(parts, scan);
         else {
+            const char *start = scan->at;
+
             if (str_is(key, "deletionTimestamp"))
                 parts->deleting = scan->at < scan->end && *scan->at == '"';
             fine = scan_skip(scan);
+            if (str_is(key, "managedFields"))
+                parts->managed = (struct str){start, (size_t)(scan->at - start)};
         }
         if (!fine)
             return false;
@@ -413,6 +425,7 @@ struct object *object_new(const struct kind *kind, struct arena *arena, struct j
     struct err err = {0};
     size_t head;
 
+    buf_reserve(&text, TEXT_USUAL);
     write_head(&text, kind);
     head = text.len;
     json_write(&text, json_get(doc, "metadata"));
@@ -435,6 +448,23 @@ struct object *object_new(const struct kind *kind, struct arena *arena, struct j
     return parts_build(&parts, kind);
 }
 
+/* The text as a tree, but for managedFields: half of it, and no field selector looks there. */
+static int read_tree(const struct parts *parts, struct json **ret, struct err *err)
+{
+    struct str text = parts->text, managed = parts->managed;
+    char *copy = arena_alloc(parts->arena, text.len + 1);
+    size_t before = managed.s ? (size_t)(managed.s - text.s) : text.len;
+    size_t after = text.len - before - managed.len, len = before;
+
+    memcpy(copy, text.s, before);
+    if (managed.s)
+        copy[len++] = '0';
+    memcpy(copy + len, text.s + before + managed.len, after);
+    len += after;
+    copy[len] = 0;
+    return json_parse_in_place(copy, len, parts->arena, ret, err);
+}
+
 int object_parse(const struct kind *kind, struct str text, struct object **ret, struct err *err)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -446,9 +476,7 @@ int object_parse(const struct kind *kind, struct str text, struct object **ret, 
     if (parts_scan(&parts, buf_view(&head), err) < 0)
         return -1;
     if (kind->fields) {
-        char *copy = arena_strndup(&arena, text.s, text.len);
-
-        if (json_parse_in_place(copy, text.len, &arena, &doc, err) < 0)
+        if (read_tree(&parts, &doc, err) < 0)
             return err_prefix(err, "stored object");
         parts_fields(&parts, kind, doc);
     }
