@@ -7,7 +7,6 @@
  * at what the deadline is by then. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "net/http_priv.h"
 
 #include <assert.h>
@@ -440,12 +439,11 @@ static int64_t deadline(const struct connection *conn)
 
     if (conn->lingering)
         return conn->linger_at + HTTP_LINGER_MS * NSEC_PER_MSEC;
-    if (conn->input == INPUT_HANDSHAKE)
+    if (conn->input == INPUT_HANDSHAKE ||
+        (conn->input == INPUT_HEAD && !throttled(conn) && (conn->in.len > 0 || conn->fresh)))
         at = conn->head_at + head;
     else if (conn->input == INPUT_BODY)
         at = conn->read_at + timeout_ns(config->body_timeout_ms, HTTP_BODY_TIMEOUT);
-    else if (conn->input == INPUT_HEAD && !throttled(conn) && (conn->in.len > 0 || conn->fresh))
-        at = conn->head_at + head;
     else if (conn->input == INPUT_HEAD && conn->line == 0 && conn->unsent == 0)
         at = conn->read_at + timeout_ns(config->idle_timeout_ms, HTTP_IDLE_TIMEOUT);
     if (conn->out.bytes > 0) {

@@ -11,7 +11,6 @@
  * all answers of a turn leave together, and no pointer goes stale under a caller. */
 #pragma once
 
-#include "base/vec.h"
 #include "net/http.h"
 #include "net/http_parse.h"
 
@@ -115,6 +114,7 @@ struct connection {
 };
 
 struct listener {
+    struct listener *next;
     struct http_server *server;
     struct loop_io *io;
     struct loop_timer *retry; /* after the process ran out of descriptors */
@@ -130,7 +130,7 @@ struct http_server {
     char *server_name;
     http_handler handler;
     void *arg;
-    VEC(struct listener *) listeners;
+    struct listener *listeners, **listeners_end; /* in the order of http_listen_* */
     struct connection *conns, *dirty_first, *dirty_last;
     unsigned conn_count;
     struct exchange *spare_exchanges;

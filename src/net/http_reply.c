@@ -2,7 +2,6 @@
  * upgrades. Everything here only queues; http_conn.c sends. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "net/http_priv.h"
 
 #include <assert.h>
@@ -181,22 +180,13 @@ struct exchange *http_exchange_new(struct connection *conn)
     return ex;
 }
 
-void http_exchange_free(struct exchange *ex)
+/* Its memory, once it is out of line. */
+static void release(struct exchange *ex)
 {
-    struct connection *conn = ex->conn;
-    struct http_server *server = conn->server;
-    struct exchange *before = NULL;
+    struct http_server *server = ex->conn->server;
 
-    for (struct exchange *it = conn->first; it != ex; it = it->next)
-        before = it;
-    if (before)
-        before->next = ex->next;
-    else
-        conn->first = ex->next;
-    if (conn->last == ex)
-        conn->last = before;
-    conn->line--;
-    http_output_drop(conn, &ex->out);
+    ex->conn->line--;
+    http_output_drop(ex->conn, &ex->out);
     buf_done(&ex->body);
     arena_reset(&ex->arena);
     if (ex->arena.total > HTTP_TAKE_ABOVE || server->spare_exchange_count >= HTTP_SPARE_MAX) {
@@ -207,6 +197,22 @@ void http_exchange_free(struct exchange *ex)
     ex->next = server->spare_exchanges;
     server->spare_exchanges = ex;
     server->spare_exchange_count++;
+}
+
+void http_exchange_free(struct exchange *ex)
+{
+    struct connection *conn = ex->conn;
+    struct exchange *before = NULL;
+
+    for (struct exchange *it = conn->first; it != ex; it = it->next)
+        before = it;
+    if (before)
+        before->next = ex->next;
+    else
+        conn->first = ex->next;
+    if (conn->last == ex)
+        conn->last = before;
+    release(ex);
 }
 
 /* Moves what the first in line has queued to the connection. */
@@ -236,12 +242,15 @@ void http_exchange_done(struct exchange *ex)
     ex->state = EXCHANGE_DONE;
     ex->req.gone = NULL;
     ex->drain = NULL;
-    while (conn->first && conn->first->state == EXCHANGE_DONE) {
-        if (!conn->first->keep_alive)
+    while ((ex = conn->first) && ex->state == EXCHANGE_DONE) {
+        if (!ex->keep_alive)
             conn->close_after = true;
-        http_exchange_free(conn->first);
+        conn->first = ex->next;
         if (conn->first)
             move_up(conn);
+        else
+            conn->last = NULL;
+        release(ex);
     }
     connection_dirty(conn);
 }

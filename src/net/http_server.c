@@ -27,6 +27,7 @@ struct http_server *http_server_new(struct loop *loop, const struct http_config 
 
     memset(server, 0, offsetof(struct http_server, head)); /* not the scratch space */
     server->loop = loop;
+    server->listeners_end = &server->listeners;
     if (config)
         server->config = *config;
     if (server->config.body_max == 0)
@@ -69,9 +70,12 @@ void http_server_free(struct http_server *server)
         return;
     while (server->conns)
         connection_destroy(server->conns);
-    for (size_t i = 0; i < server->listeners.len; i++)
-        listener_free(server->listeners.v[i]);
-    vec_done(&server->listeners);
+    while (server->listeners) {
+        struct listener *first = server->listeners;
+
+        server->listeners = first->next;
+        listener_free(first);
+    }
     loop_timer_free(server->stop_timer);
     http_spares_free(server);
     free(server->server_name);
@@ -184,7 +188,8 @@ static struct listener *listener_add(struct http_server *server, int fd)
     listener->fd = fd;
     listener->retry = loop_timer_new(server->loop, on_retry, listener);
     listener->io = loop_io_new(server->loop, fd, EPOLLIN, on_accept, listener);
-    vec_push(&server->listeners, listener);
+    *server->listeners_end = listener;
+    server->listeners_end = &listener->next;
     return listener;
 }
 
@@ -330,9 +335,9 @@ int http_listen_unix(struct http_server *server, const char *path, mode_t mode, 
 
 const char *http_server_addr(const struct http_server *server, size_t n)
 {
-    for (size_t i = 0; i < server->listeners.len; i++)
-        if (server->listeners.v[i]->addr && n-- == 0)
-            return server->listeners.v[i]->addr;
+    for (const struct listener *it = server->listeners; it; it = it->next)
+        if (it->addr && n-- == 0)
+            return it->addr;
     return NULL;
 }
 
@@ -354,8 +359,8 @@ void http_server_stop(struct http_server *server, int timeout_ms, void (*done)(v
     server->stopping = true;
     server->stop_done = done;
     server->stop_arg = arg;
-    for (size_t i = 0; i < server->listeners.len; i++)
-        listener_close(server->listeners.v[i]);
+    for (struct listener *it = server->listeners; it; it = it->next)
+        listener_close(it);
     for (struct connection *conn = server->conns; conn; conn = conn->next)
         connection_dirty(conn);
     server->stop_timer = loop_timer_new(server->loop, stop_late, server);

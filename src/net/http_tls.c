@@ -3,7 +3,6 @@
  *
  * OpenSSL writes with write(), so SIGPIPE must be ignored in the process; http_server_new sees to it. */
 #include "base/mem.h"
-#include "base/vec.h"
 #include "net/http_priv.h"
 
 #include <errno.h>

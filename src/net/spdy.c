@@ -305,16 +305,13 @@ int spdy_feed(struct spdy *spdy, struct str data, int (*fn)(void *arg, const str
 {
     if (spdy->broken)
         return err_set(err, ERR_INVALID, "the connection has failed before");
-    while (data.len > 0) {
-        if (!spdy->in_payload && feed_head(spdy, &data, err) < 0)
-            spdy->broken = true;
-        else if (spdy->in_payload && (data.len > 0 || spdy->left == 0) &&
-                 feed_payload(spdy, &data, fn, arg, err) < 0)
-            spdy->broken = true;
-        if (spdy->broken)
-            return -1;
+    while (data.len > 0 && !spdy->broken) {
+        if (!spdy->in_payload)
+            spdy->broken = feed_head(spdy, &data, err) < 0;
+        if (!spdy->broken && spdy->in_payload && (data.len > 0 || spdy->left == 0))
+            spdy->broken = feed_payload(spdy, &data, fn, arg, err) < 0;
     }
-    return 0;
+    return spdy->broken ? -1 : 0;
 }
 
 const char *spdy_pair_value(const struct spdy_frame *frame, const char *name, struct arena *arena)

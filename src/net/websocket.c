@@ -283,7 +283,7 @@ void websocket_frame(struct buf *out, enum websocket_type type, bool masked, str
 
 void websocket_close_frame(struct buf *out, bool masked, unsigned code, const char *reason)
 {
-    char payload[CONTROL_MAX] = {(char)(code >> 8), (char)code};
+    CLEANUP(buf_done) struct buf payload = {0};
     size_t len = reason ? strlen(reason) : 0;
 
     if (len > CONTROL_MAX - 2) {
@@ -291,7 +291,8 @@ void websocket_close_frame(struct buf *out, bool masked, unsigned code, const ch
         while (len > 0 && ((uint8_t)reason[len] & 0xc0) == 0x80) /* not inside a character */
             len--;
     }
-    if (len > 0)
-        memcpy(payload + 2, reason, len);
-    websocket_frame(out, WEBSOCKET_CLOSE, masked, (struct str){payload, len + 2});
+    buf_putc(&payload, (char)(code >> 8));
+    buf_putc(&payload, (char)code);
+    buf_add(&payload, reason, len);
+    websocket_frame(out, WEBSOCKET_CLOSE, masked, buf_view(&payload));
 }

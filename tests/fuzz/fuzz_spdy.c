@@ -87,7 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (one.code != two.code ||
         (one.code == ERR_NONE && !str_eq(buf_view(&whole.text), buf_view(&pieces.text))))
         abort();
-    check_round_trip(bytes);
+    if (data[0] % 4 == 0) /* not every time: it costs more than the rest */
+        check_round_trip(bytes);
     buf_done(&whole.text);
     buf_done(&pieces.text);
     return 0;

@@ -165,8 +165,9 @@ static void test_timer_may_set_and_free_itself(void **state)
 
     repeat.timer = loop_timer_new(*state, fire_again, &repeat);
     loop_timer_set(repeat.timer, 0);
-    while (repeat.timer)
+    while (repeat.left > 0)
         turn(*state, -1);
+    assert_null(repeat.timer);
     assert_string_equal(trace, "rrr");
 }
 

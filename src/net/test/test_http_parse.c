@@ -56,7 +56,7 @@ static const struct {
 
 static void test_good_requests_are_understood(void **state)
 {
-    struct http_head head;
+    struct http_head head = {0};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
@@ -156,7 +156,7 @@ static const struct {
 
 static void test_bad_requests_are_refused(void **state)
 {
-    struct http_head head;
+    struct http_head head = {0};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -172,7 +172,7 @@ static void test_nul_bytes_are_refused(void **state)
 {
     static const char texts[][40] = {"GET /\0 HTTP/1.1\r\nHost: h\r\n\r\n",
                                      "GET / HTTP/1.1\r\nHost: h\0\r\n\r\n"};
-    struct http_head head;
+    struct http_head head = {0};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
@@ -214,7 +214,7 @@ static void test_headers_are_split_and_trimmed(void **state)
 {
     static const char text[] = "GET / HTTP/1.1\r\nHost: h\r\nA:b\r\nC: \t d e \t \r\nF:\r\n\r\n";
     CLEANUP(free) char *keep = NULL;
-    struct http_head head;
+    struct http_head head = {0};
 
     (void)state;
     assert_int_equal(parse(text, sizeof(text) - 1, &head, &keep), 0);
@@ -232,7 +232,7 @@ static void test_framing_headers_are_read(void **state)
     static const char upgrade[] =
         "GET / HTTP/1.1\r\n" HOST "Connection: keep-alive, Upgrade\r\nUpgrade: x\r\n\r\n";
     static const char half[] = "GET / HTTP/1.1\r\n" HOST "Upgrade: x\r\n\r\n";
-    struct http_head head;
+    struct http_head head = {0};
     char *keep;
 
     (void)state;
@@ -252,7 +252,7 @@ static void test_too_many_headers_are_refused(void **state)
 {
     CLEANUP(buf_done) struct buf text = {0};
     CLEANUP(free) char *keep = NULL;
-    struct http_head head;
+    struct http_head head = {0};
 
     (void)state;
     buf_puts(&text, "GET / HTTP/1.1\r\n" HOST);
@@ -278,7 +278,7 @@ static void test_answers_are_understood(void **state)
         {"ICY 200 OK\r\n\r\n", 0},
         {"\r\n\r\n", 0},
     };
-    struct http_head head;
+    struct http_head head = {0};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
