@@ -16,6 +16,7 @@ and a step is
      "wait": {"/status/used/pods": "1"},             repeat the request until its answer says so
      "settle": 0.5,                  seconds to wait after it, while recording (informer caches)
      "ignore": ["/status", "/items/*/spec"],         parts of the answer not to compare
+     "only": {"/resources": ["name", "pods", "jobs"]},   of that list, only items whose name is one of these
      "managers": true,               compare who manages fields (manager, operation), not only the object
      "known": TEXT,                  a difference here is deliberate, and why
      "expect": {"code": N, "type": T, "warnings": [...], "body": JSON | "text": T | "watch": [...]}}
@@ -42,6 +43,7 @@ import urllib.parse
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data" / "kube-diff"
 WAIT_SEC = 20  # for a "wait" step, and for a namespace to go away
+ASK_SEC = 20  # for one answer
 JSON_TYPE = "application/json"
 ABSENT = object()
 
@@ -77,8 +79,8 @@ class Server:
 
     def _connect(self):
         if self.url.scheme == "https":
-            return http.client.HTTPSConnection(self.url.netloc, timeout=60, context=self.tls)
-        return http.client.HTTPConnection(self.url.netloc, timeout=60)
+            return http.client.HTTPSConnection(self.url.netloc, timeout=ASK_SEC, context=self.tls)
+        return http.client.HTTPConnection(self.url.netloc, timeout=ASK_SEC)
 
     def ask(self, method, path, headers=None, body=None, who="admin"):
         headers = {"Accept": JSON_TYPE, **(headers or {})}
@@ -267,12 +269,15 @@ def scrub(value, saved=(), managers=False):
 def picture(step, answer, saved):
     """An answer in the form of "expect"."""
     out = {"code": answer.code}
-    kind = (answer.header("content-type") or [""])[0].split(";")[0].strip()
+    kind = (answer.header("content-type") or [""])[0].strip()
+    if ";g=" not in kind:  # the form of discovery is said in the parameters
+        kind = kind.split(";")[0].strip()
     warnings = [scrub_text(w, saved) for w in answer.header("warning")]
     if warnings:
         out["warnings"] = warnings
     if kind != JSON_TYPE:
         out["type"] = kind
+    if not kind.startswith(JSON_TYPE):
         out["text"] = scrub_text(answer.body.decode("utf-8", "replace"), saved)
         return out
     managers = bool(step.get("managers"))
@@ -286,6 +291,10 @@ def picture(step, answer, saved):
         except ValueError:
             out["text"] = scrub_text(answer.body.decode("utf-8", "replace"), saved)
         root = out.get("body")
+    for pointer, (key, *names) in step.get("only", {}).items():
+        items = pointer_get(root, pointer)
+        if isinstance(items, list):
+            items[:] = sorted((i for i in items if i.get(key) in names), key=lambda i: i[key])
     for pointer in step.get("ignore", []):
         pointer_drop(root, pointer_parts(pointer))
     return out
@@ -381,6 +390,12 @@ def load(path):
         raise Trouble(f"{path}: {err}") from err
 
 
+def names_in(variables):
+    """Saved names and uids, which other parts of an answer may repeat; versions are numbers."""
+    return [(key, value) for key, value in variables.items()
+            if key != "ns" and isinstance(value, str) and len(value) >= 8 and not value.isdigit()]
+
+
 def play(server, scenario, patient=False):
     """Runs the scenario; yields (number from 1, step, answer or None where skipped, picture)."""
     wipe(server, scenario)
@@ -394,10 +409,12 @@ def play(server, scenario, patient=False):
             if step.get("as") == "user" and not server.tokens["user"]:
                 yield number, step, None, None
                 continue
-            answer = send(server, step, variables)
+            try:
+                answer = send(server, step, variables)
+            except Trouble as err:
+                answer = Answer(0, [], str(err).encode())
             save(step, answer, variables)
-            long = [(k, v) for k, v in variables.items() if k != "ns" and isinstance(v, str) and len(v) >= 8]
-            yield number, step, answer, picture(step, answer, long)
+            yield number, step, answer, picture(step, answer, names_in(variables))
             if patient and step.get("settle"):
                 time.sleep(step["settle"])
     finally:
@@ -420,8 +437,8 @@ class Difference:
 
     def __str__(self):
         mark = f" (known: {self.known})" if self.known else ""
-        head = f"{self.file} step {self.step}: {self.note}{mark}\n  {self.request}"
-        return "\n".join([head, *("  " + line for line in self.lines)])
+        head = f"{self.file} step {self.step}: {self.note}{mark}"
+        return "\n".join([head, *("  " + line for line in [self.request, *self.lines] if line)])
 
 
 def same_text(expected, came):
@@ -457,18 +474,24 @@ def show(value, limit=600):
 
 
 def explain(expected, came):
-    """Readable lines, code first; a whole answer of another kind is shown whole."""
+    """Readable lines, code first; an answer of another kind altogether is shown whole."""
     lines = []
+    if came["code"] == 0:
+        return [f"no answer: {came['text']}"]
     if expected["code"] != came["code"]:
         lines.append(f"code: expected {expected['code']}, came {came['code']}")
-        left, right = expected.get("body"), came.get("body")
-        if isinstance(left, dict) and isinstance(right, dict) and left.get("kind") != right.get("kind"):
-            return lines + [f"expected {show(left)}", f"came     {show(right)}"]
+    left, right = (e.get("body", e.get("text", e.get("watch"))) for e in (expected, came))
+    if kind_of(left) != kind_of(right):
+        return lines + [f"expected {show(left)}", f"came     {show(right)}"]
     rest = ({k: v for k, v in e.items() if k != "code"} for e in (expected, came))
     for where, left, right in compare(*rest):
         where = where.removeprefix("/body") or "/"
         lines += [f"{where}", f"  expected {show(left)}", f"  came     {show(right)}"]
     return lines
+
+
+def kind_of(value):
+    return value.get("kind") if isinstance(value, dict) else type(value)
 
 
 def request_line(step, scenario):
@@ -481,6 +504,22 @@ def default_paths():
     return sorted(DATA.glob("[0-9][0-9]-*.json"))
 
 
+def judge(name, scenario, number, step, came):
+    """The Difference of one step, or None."""
+    lines = explain(step["expect"], came) if came and "expect" in step else []
+    if not lines:
+        return None
+    return Difference(name, number, step.get("note", ""), request_line(step, scenario), lines, step.get("known", ""))
+
+
+def outcome_of(step, answer, difference):
+    if not answer or "expect" not in step:
+        return "skipped"
+    if not difference:
+        return "same"
+    return "known" if difference.known else "differs"
+
+
 def run_scenarios(base_url, token, paths=None, user_token=None, cafile=None, on_step=None, patient=False):
     """Replays the scenarios and returns a list of Difference, the known ones among them.
 
@@ -488,20 +527,18 @@ def run_scenarios(base_url, token, paths=None, user_token=None, cafile=None, on_
     """
     found = []
     server = Server(base_url, token, user_token, cafile)
+    server.ask("GET", "/version")  # is there anybody at all
     try:
         for path in paths or default_paths():
             scenario, name = load(path), os.path.basename(path)
-            for number, step, answer, came in play(server, scenario, patient):
-                outcome = "same"
-                lines = explain(step["expect"], came) if answer else []
-                if not answer or "expect" not in step:
-                    outcome = "skipped"
-                elif lines:
-                    outcome = "known" if step.get("known") else "differs"
-                    found.append(Difference(name, number, step.get("note", ""), request_line(step, scenario),
-                                            lines, step.get("known", "")))
-                if on_step:
-                    on_step(name, number, outcome)
+            try:
+                for number, step, answer, came in play(server, scenario, patient):
+                    difference = judge(name, scenario, number, step, answer and came)
+                    found += [difference] if difference else []
+                    if on_step:
+                        on_step(name, number, outcome_of(step, answer, difference))
+            except Trouble as err:
+                found.append(Difference(name, 0, "cannot be run to its end", "", [str(err)]))
     finally:
         server.close()
     return found
@@ -514,6 +551,7 @@ def main():
     parser.add_argument("--user-token", help="token of user alice, who may do nothing in these namespaces")
     parser.add_argument("--cafile", help="check the server's certificate against this (default: do not check)")
     parser.add_argument("--settle", action="store_true", help="pause where the recording did")
+    parser.add_argument("--brief", action="store_true", help="one line for each step that differs")
     parser.add_argument("--known", action="store_true", help="print deliberate differences too")
     parser.add_argument("files", nargs="*", help=f"scenarios (default: all of {DATA})")
     args = parser.parse_args()
@@ -530,7 +568,7 @@ def main():
         return 2
     for difference in found:
         if args.known or not difference.known:
-            print(difference, end="\n\n")
+            print(str(difference).partition("\n")[0] if args.brief else f"{difference}\n")
     for name, outcomes in count.items():
         print(f"{name}: " + ", ".join(f"{n} {what}" for what, n in sorted(outcomes.items(), reverse=True)))
     total = sum(sum(outcomes.values()) for outcomes in count.values())
