@@ -41,6 +41,5 @@ void api_handle(void *arg, struct http_req *req)
     }
     if (kube_handle(call) || rest_handle(call))
         return;
-    failure_set(&call->failure, call->arena, 404, "NotFound", "the server could not find the requested resource");
-    call_fail(call);
+    call_page_not_found(call);
 }

@@ -11,7 +11,8 @@ struct api;
 struct api_hooks {
     void *arg;
     /* A kubeconfig (with a fresh client certificate) for that user. */
-    int (*kubeconfig)(void *arg, const char *user, const char *const *groups, const char *ns, struct buf *ret, struct err *err);
+    int (*kubeconfig)(void *arg, const char *user, const char *const *groups, const char *ns, struct buf *ret,
+                      struct err *err);
     /* Members of the daemon's part of /v1/status. */
     void (*status)(void *arg, struct arena *arena, struct json *doc);
 };
@@ -24,5 +25,5 @@ struct api_config {
 };
 
 struct api *api_new(const struct api_config *config);
-void api_free(struct api *api); /* ends open watches; NULL is fine */
+void api_free(struct api *api);                   /* ends open watches; NULL is fine */
 void api_handle(void *api, struct http_req *req); /* an http_handler */

@@ -41,12 +41,14 @@ static void add_os_groups(struct arena *arena, struct identity *who, const struc
         struct group group, *found;
 
         /* Groups of the system that happen to be called like ours give nothing. */
-        if (getgrgid_r(gids[i], &group, buf, sizeof(buf), &found) == 0 && found && !strchr(group.gr_name, ':'))
+        if (getgrgid_r(gids[i], &group, buf, sizeof(buf), &found) == 0 && found &&
+            !strchr(group.gr_name, ':'))
             add_group(who, arena_strdup(arena, group.gr_name));
     }
 }
 
-static void by_uid(const struct api *api, const struct http_peer *peer, struct arena *arena, struct identity *who)
+static void by_uid(const struct api *api, const struct http_peer *peer, struct arena *arena,
+                   struct identity *who)
 {
     struct passwd user, *found;
     char buf[NSS_BUF];
@@ -93,8 +95,8 @@ void auth_token_hash(const char *token, char text[65])
         snprintf(text + 2 * i, 3, "%02x", digest[i]);
 }
 
-static int by_token(struct api *api, const char *token, struct arena *arena, int64_t now, struct identity *who,
-                    struct failure *failure)
+static int by_token(struct api *api, const char *token, struct arena *arena, int64_t now,
+                    struct identity *who, struct failure *failure)
 {
     char hash[65];
     struct json *entry;
@@ -108,15 +110,15 @@ static int by_token(struct api *api, const char *token, struct arena *arena, int
     if (clock_parse(json_str(json_get(entry, "expires")), &expires) && expires <= now)
         return failure_set(failure, arena, 401, "Unauthorized", "Unauthorized");
     who->user = json_string_or(json_get(entry, "user"), "system:anonymous");
-    JSON_EACH (json_get(entry, "groups"), it)
+    JSON_EACH(json_get(entry, "groups"), it)
         add_group(who, json_string(it));
     find_uid(who);
     finish(api, who);
     return 0;
 }
 
-int auth_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now, struct identity *who,
-                  struct failure *failure)
+int auth_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now,
+                  struct identity *who, struct failure *failure)
 {
     const char *header = http_req_header(req, "Authorization");
     const struct http_peer *peer = req->peer;

@@ -5,10 +5,11 @@
 
 #include "api/call.h"
 
-#define TOKENS_TABLE "tokens" /* sha256 hex of the token → {"id","user","groups","expires","description","created"} */
+#define TOKENS_TABLE                                                                                         \
+    "tokens" /* sha256 hex of the token → {"id","user","groups","expires","description","created"} */
 
 /* Fills who (strings in arena). -1 with failure 401: a token that is none of ours, or has ended. */
-int auth_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now, struct identity *who,
-                  struct failure *failure);
+int auth_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now,
+                  struct identity *who, struct failure *failure);
 /* Hash of a token as kept in the store; text[65]. */
 void auth_token_hash(const char *token, char text[65]);

@@ -1,5 +1,7 @@
 #include "api/call.h"
 
+#include "base/yaml.h"
+
 #define WARNINGS_MAX 64 /* headers of one answer */
 
 struct pending {
@@ -30,7 +32,7 @@ static char *warning_value(struct arena *arena, struct str text)
 
 static void add_headers(struct call *call, struct pending *pending)
 {
-    JSON_EACH (call->warnings, it)
+    JSON_EACH(call->warnings, it)
         if (pending->header_count < WARNINGS_MAX)
             pending->headers[pending->header_count++] =
                 (struct http_header){"Warning", warning_value(call->arena, json_str(it))};
@@ -54,8 +56,8 @@ static void send_pending(void *arg, const struct err *err)
         pending->content_type = "application/json";
         pending->header_count = 0;
     }
-    http_reply_buf(pending->req, pending->status, pending->content_type, pending->headers, pending->header_count,
-                   &body);
+    http_reply_buf(pending->req, pending->status, pending->content_type, pending->headers,
+                   pending->header_count, &body);
 }
 
 void call_reply(struct call *call, int status, const char *content_type, struct buf *body)
@@ -85,7 +87,31 @@ void call_reply_json(struct call *call, int status, const struct json *doc)
 
 void call_fail(struct call *call)
 {
-    call_reply_json(call, call->failure.code, failure_to_json(&call->failure, call->arena));
+    const struct json *doc = failure_to_json(&call->failure, call->arena);
+    const char *accept = http_req_header(call->req, "Accept");
+    struct buf body = {0};
+
+    if (!accept || !starts_with(accept, "application/yaml")) {
+        call_reply_json(call, call->failure.code, doc);
+        return;
+    }
+    yaml_write(&body, doc);
+    call_reply(call, call->failure.code, "application/yaml", &body);
+}
+
+void call_not_found(struct call *call)
+{
+    failure_generic(&call->failure, call->arena, 404, "NotFound",
+                    "the server could not find the requested resource");
+    call_fail(call);
+}
+
+void call_page_not_found(struct call *call)
+{
+    struct buf body = {0};
+
+    buf_puts(&body, "404 page not found\n");
+    call_reply(call, 404, "text/plain; charset=utf-8", &body);
 }
 
 void call_fail_err(struct call *call, const struct err *err)
@@ -123,7 +149,7 @@ const char *query_string(const struct call *call, const char *name)
 
 bool query_bool(const struct call *call, const char *name)
 {
-    const char *value = query_string(call, name);
+    const char *value = http_query(call->req, name, 0);
 
-    return streq(value, "true") || streq(value, "1");
+    return value && strcasecmp(value, "false") != 0 && !streq(value, "0");
 }

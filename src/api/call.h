@@ -26,10 +26,12 @@ struct api {
 /* Each ends the request. body is taken over. */
 void call_reply(struct call *call, int status, const char *content_type, struct buf *body);
 void call_reply_json(struct call *call, int status, const struct json *doc);
-void call_fail(struct call *call); /* with call->failure */
+void call_fail(struct call *call);           /* with call->failure; as YAML where only that is accepted */
+void call_not_found(struct call *call);      /* no such path in the API */
+void call_page_not_found(struct call *call); /* no such page at all */
 void call_fail_err(struct call *call, const struct err *err);
 /* For streams: runs fn when all so far is durable. */
 void call_when_durable(struct call *call, void (*fn)(struct call *call, const struct err *err));
 
-bool query_bool(const struct call *call, const char *name); /* "true", "1" */
+bool query_bool(const struct call *call, const char *name);          /* there, and neither "false" nor "0" */
 const char *query_string(const struct call *call, const char *name); /* "" when absent */

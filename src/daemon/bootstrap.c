@@ -59,7 +59,8 @@ int bootstrap_objects(struct registry *registry, struct err *err)
     return 0;
 }
 
-static void set_resources(struct arena *arena, struct json *status, const char *key, const struct daemon_config *config)
+static void set_resources(struct arena *arena, struct json *status, const char *key,
+                          const struct daemon_config *config)
 {
     struct json *resources = json_set_object(arena, status, key);
     struct sysinfo info;
@@ -112,7 +113,7 @@ static void fill_node(struct arena *arena, struct json *doc, const struct daemon
 
     json_set_string(arena, labels, "kubernetes.io/hostname", config->node_name);
     json_set_string(arena, labels, "kubernetes.io/os", "linux");
-    VEC_EACH (&config->node_labels, it)
+    VEC_EACH(&config->node_labels, it)
         json_set_string(arena, labels, it->key, it->value);
     json_need_object(arena, doc, "spec");
     status = json_set_object(arena, doc, "status");
@@ -152,5 +153,6 @@ int bootstrap_node(struct registry *registry, const struct daemon_config *config
         fill_node(&arena, doc, config);
         result = registry_create(registry, &write, kind_by_id(KIND_NODE), "", doc, &written);
     }
-    return result == 0 ? 0 : err_set(err, ERR_INTERNAL, "make node '%s': %s", config->node_name, failure.message);
+    return result == 0 ? 0
+                       : err_set(err, ERR_INTERNAL, "make node '%s': %s", config->node_name, failure.message);
 }

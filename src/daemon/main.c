@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define LOG_MODULE "berthd"
+#define LOG_MODULE      "berthd"
 
 #define STOP_TIMEOUT_MS 700 /* for answers under way, so that the end takes less than a second */
 
@@ -71,8 +71,8 @@ static char *data_path(const struct daemon *d, const char *name)
     return mem_printf("%s/%s", d->config.data_dir, name);
 }
 
-static int make_kubeconfig(void *arg, const char *user, const char *const *groups, const char *ns, struct buf *ret,
-                           struct err *err)
+static int make_kubeconfig(void *arg, const char *user, const char *const *groups, const char *ns,
+                           struct buf *ret, struct err *err)
 {
     struct daemon *d = arg;
     CLEANUP(pki_pair_done) struct pki_pair pair = {0};
@@ -140,9 +140,11 @@ static int open_pki(struct daemon *d, struct err *err)
 
     if (!d->config.https)
         return 0;
-    if (pki_open(dir, (const char *const *)d->config.extra_names.v, d->config.extra_names.len, clock_now(), &d->pki, err) < 0)
+    if (pki_open(dir, (const char *const *)d->config.extra_names.v, d->config.extra_names.len, clock_now(),
+                 &d->pki, err) < 0)
         return -1;
-    return http_tls_new(pki_server_cert_path(d->pki), pki_server_key_path(d->pki), pki_ca_path(d->pki), &d->tls, err);
+    return http_tls_new(pki_server_cert_path(d->pki), pki_server_key_path(d->pki), pki_ca_path(d->pki),
+                        &d->tls, err);
 }
 
 static int listen_all(struct daemon *d, struct err *err)
@@ -159,7 +161,8 @@ static int listen_all(struct daemon *d, struct err *err)
     vec_push(&d->config.admins, NULL);
     api.admins = (const char *const *)d->config.admins.v;
     d->api = api_new(&api);
-    d->server = http_server_new(d->loop, &(struct http_config){.server_name = "berth/" BERTH_VERSION}, api_handle, d->api);
+    d->server = http_server_new(d->loop, &(struct http_config){.server_name = "berth/" BERTH_VERSION},
+                                api_handle, d->api);
     if (slash && slash != folder) {
         *slash = '\0';
         if (dir_make(folder, 0755, err) < 0)
@@ -230,8 +233,8 @@ static int daemon_start(struct daemon *d, struct err *err)
     for (size_t i = 0; i < ARRAY_LEN(signals); i++)
         if (loop_signal(d->loop, signals[i], on_signal, d, err) < 0)
             return -1;
-    if (open_store(d, err) < 0 || open_pki(d, err) < 0 || listen_all(d, err) < 0 || write_admin_kubeconfig(d, err) < 0 ||
-        write_pid(d, err) < 0)
+    if (open_store(d, err) < 0 || open_pki(d, err) < 0 || listen_all(d, err) < 0 ||
+        write_admin_kubeconfig(d, err) < 0 || write_pid(d, err) < 0)
         return -1;
     store_defer(d->store, on_ready, d);
     return 0;

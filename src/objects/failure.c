@@ -26,6 +26,14 @@ int failure_set(struct failure *failure, struct arena *arena, int code, const ch
     return -1;
 }
 
+int failure_generic(struct failure *failure, struct arena *arena, int code, const char *reason,
+                    const char *message)
+{
+    failure_set(failure, arena, code, reason, "%s", message);
+    failure->bare_details = true;
+    return -1;
+}
+
 int failure_bad_request(struct failure *failure, struct arena *arena, const char *fmt, ...)
 {
     va_list ap;
@@ -144,7 +152,7 @@ struct json *failure_to_json(const struct failure *failure, struct arena *arena)
     json_set_object(arena, status, "metadata");
     json_set_string(arena, status, "status", "Failure");
     json_set_string(arena, status, "message", failure->message ? failure->message : "");
-    if (failure->reason)
+    if (failure->reason && *failure->reason)
         json_set_string(arena, status, "reason", failure->reason);
     details = json_new_object(arena);
     if (failure->name)
@@ -159,7 +167,7 @@ struct json *failure_to_json(const struct failure *failure, struct arena *arena)
         json_set(arena, details, "causes", *failure->causes);
     if (failure->retry_after)
         json_set_int(arena, details, "retryAfterSeconds", failure->retry_after);
-    if (details->len)
+    if (details->len || failure->bare_details)
         json_set(arena, status, "details", *details);
     json_set_int(arena, status, "code", failure->code);
     return status;

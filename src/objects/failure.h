@@ -18,6 +18,7 @@ struct failure {
     const char *message;
     const char *name, *group, *kind, *uid; /* details; NULL: left out. kind is the plural, or the Kind in 422 */
     int retry_after;    /* seconds; 0: none */
+    bool bare_details;  /* `details: {}` also when there is nothing to put there */
     struct json *causes; /* array of {reason, message, field}; NULL: none */
 };
 
@@ -30,6 +31,8 @@ int failure_not_found(struct failure *failure, struct arena *arena, const char *
 int failure_exists(struct failure *failure, struct arena *arena, const char *group, const char *plural, const char *name);
 int failure_conflict(struct failure *failure, struct arena *arena, const char *group, const char *plural, const char *name, const char *why);
 int failure_forbidden(struct failure *failure, struct arena *arena, const char *group, const char *plural, const char *name, const char *why);
+/* 404, 405, 406, 415 of the server itself, not of one kind: details are there and empty. */
+int failure_generic(struct failure *failure, struct arena *arena, int code, const char *reason, const char *message);
 int failure_bad_request(struct failure *failure, struct arena *arena, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 struct json *failure_to_json(const struct failure *failure, struct arena *arena); /* the Status object */

@@ -38,7 +38,8 @@ static void fix_api_version(const struct fix *fix, struct json *doc)
         }
         if (!streq(kind_api_version(&kinds[i]), given)) {
             if (*given)
-                warn(fix, "apiVersion: a %s is in '%s', not in '%s'", kinds[i].name, kind_api_version(&kinds[i]), given);
+                warn(fix, "apiVersion: a %s is in '%s', not in '%s'", kinds[i].name,
+                     kind_api_version(&kinds[i]), given);
             else
                 warn(fix, "apiVersion: missing, taken as '%s'", kind_api_version(&kinds[i]));
             json_set_string(fix->arena, doc, "apiVersion", kind_api_version(&kinds[i]));
@@ -47,7 +48,8 @@ static void fix_api_version(const struct fix *fix, struct json *doc)
     }
 }
 
-static void fix_key(const struct fix *fix, struct json *object, const char *path, const char *wrong, const char *right)
+static void fix_key(const struct fix *fix, struct json *object, const char *path, const char *wrong,
+                    const char *right)
 {
     struct json *value = json_get(object, wrong);
 
@@ -82,7 +84,7 @@ static void fix_labels(const struct fix *fix, struct json *meta, const char *pat
     static const char *const maps[] = {"labels", "annotations"};
 
     for (size_t i = 0; i < ARRAY_LEN(maps); i++)
-        JSON_EACH_MEMBER (json_get(meta, maps[i]), it)
+        JSON_EACH_MEMBER(json_get(meta, maps[i]), it)
             fix_text(fix, &it->value, arena_printf(fix->arena, "%s.%s", path, maps[i]), it->key);
 }
 
@@ -90,7 +92,7 @@ static void fix_containers(const struct fix *fix, struct json *containers, const
 {
     size_t i = 0;
 
-    JSON_EACH (containers, it) {
+    JSON_EACH(containers, it) {
         const char *at = arena_printf(fix->arena, "%s[%zu]", path, i++);
         struct json *resources;
 
@@ -98,7 +100,7 @@ static void fix_containers(const struct fix *fix, struct json *containers, const
         resources = json_get(it, "resources");
         fix_key(fix, resources, arena_printf(fix->arena, "%s.resources", at), "request", "requests");
         fix_key(fix, resources, arena_printf(fix->arena, "%s.resources", at), "limit", "limits");
-        JSON_EACH (json_get(it, "env"), env)
+        JSON_EACH(json_get(it, "env"), env)
             fix_text(fix, json_get(env, "value"), arena_printf(fix->arena, "%s.env", at),
                      json_string_or(json_get(env, "name"), "value"));
     }
@@ -107,7 +109,8 @@ static void fix_containers(const struct fix *fix, struct json *containers, const
 static void fix_pod_spec(const struct fix *fix, struct json *spec, const char *path)
 {
     fix_containers(fix, json_get(spec, "containers"), arena_printf(fix->arena, "%s.containers", path));
-    fix_containers(fix, json_get(spec, "initContainers"), arena_printf(fix->arena, "%s.initContainers", path));
+    fix_containers(fix, json_get(spec, "initContainers"),
+                   arena_printf(fix->arena, "%s.initContainers", path));
 }
 
 static void fix_job(const struct fix *fix, struct json *doc)

@@ -176,14 +176,14 @@ bool access_allowed(struct registry *registry, const struct identity *who, const
         return path_allowed(who, access->path);
     if (!access_is_known(who))
         return false;
-    if (identity_in_group(who, "berth:viewers") && (verb_bit(access->verb) & READ) && access->kind->id != KIND_SECRET &&
-        (!*access->subresource || streq(access->subresource, "status")))
+    if (identity_in_group(who, "berth:viewers") && (verb_bit(access->verb) & READ) &&
+        access->kind->id != KIND_SECRET && (!*access->subresource || streq(access->subresource, "status")))
         return true;
     return user_allowed(registry, who, access);
 }
 
-int access_check(struct registry *registry, const struct identity *who, const struct access *access, struct arena *arena,
-                 struct failure *failure)
+int access_check(struct registry *registry, const struct identity *who, const struct access *access,
+                 struct arena *arena, struct failure *failure)
 {
     const struct kind *kind = access->kind;
     const char *plural, *where;
@@ -191,16 +191,20 @@ int access_check(struct registry *registry, const struct identity *who, const st
     if (access_allowed(registry, who, access))
         return 0;
     if (!kind)
-        return failure_set(failure, arena, 403, "Forbidden", "forbidden: User \"%s\" cannot %s path \"%s\"", who->user,
-                           access->verb, access->path);
-    plural = *access->subresource ? arena_printf(arena, "%s/%s", kind->plural, access->subresource) : kind->plural;
-    where = *access->ns ? arena_printf(arena, " in the namespace \"%s\"", access->ns) : " at the cluster scope";
+        return failure_set(failure, arena, 403, "Forbidden", "forbidden: User \"%s\" cannot %s path \"%s\"",
+                           who->user, access->verb, access->path);
+    plural =
+        *access->subresource ? arena_printf(arena, "%s/%s", kind->plural, access->subresource) : kind->plural;
+    where =
+        *access->ns ? arena_printf(arena, " in the namespace \"%s\"", access->ns) : " at the cluster scope";
     return failure_forbidden(failure, arena, kind->group, plural, *access->name ? access->name : "",
-                             arena_printf(arena, "User \"%s\" cannot %s resource \"%s\" in API group \"%s\"%s", who->user,
-                                          access->verb, plural, kind->group, where));
+                             arena_printf(arena,
+                                          "User \"%s\" cannot %s resource \"%s\" in API group \"%s\"%s",
+                                          who->user, access->verb, plural, kind->group, where));
 }
 
-static void add_rule(struct arena *arena, struct json *rules, unsigned verbs, const char *group, const char *plural)
+static void add_rule(struct arena *arena, struct json *rules, unsigned verbs, const char *group,
+                     const char *plural)
 {
     struct json *rule = json_push_object(arena, rules);
     struct json *list = json_set_array(arena, rule, "verbs");
@@ -214,7 +218,8 @@ static void add_rule(struct arena *arena, struct json *rules, unsigned verbs, co
     json_push_string(arena, list, plural);
 }
 
-struct json *access_rules(struct registry *registry, const struct identity *who, const char *ns, struct arena *arena)
+struct json *access_rules(struct registry *registry, const struct identity *who, const char *ns,
+                          struct arena *arena)
 {
     struct json *rules = json_new_array(arena);
     bool member = is_member(registry, who, ns);

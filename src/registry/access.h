@@ -13,7 +13,7 @@
 #define MEMBERS_ANNOTATION "berth.dev/members"
 
 struct access {
-    const char *verb;        /* "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection" */
+    const char *verb; /* "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection" */
     const struct kind *kind; /* NULL: not a resource; path is asked */
     const char *subresource; /* "" when none */
     const char *ns;          /* "" for cluster-scoped and all-namespace requests */
@@ -25,7 +25,8 @@ bool access_is_admin(const struct identity *who);
 bool access_is_known(const struct identity *who); /* not anonymous */
 bool access_allowed(struct registry *registry, const struct identity *who, const struct access *access);
 /* 0, or -1 with the 403 as Kubernetes words it. */
-int access_check(struct registry *registry, const struct identity *who, const struct access *access, struct arena *arena,
-                 struct failure *failure);
+int access_check(struct registry *registry, const struct identity *who, const struct access *access,
+                 struct arena *arena, struct failure *failure);
 /* The rules of one identity in a namespace, for `kubectl auth can-i --list`: an array of resourceRules. */
-struct json *access_rules(struct registry *registry, const struct identity *who, const char *ns, struct arena *arena);
+struct json *access_rules(struct registry *registry, const struct identity *who, const char *ns,
+                          struct arena *arena);

@@ -1,16 +1,15 @@
 /* Deletion: at once, after a grace period (pods), or when the last finalizer is gone. */
+#include "base/clock.h"
 #include "registry/internal.h"
 
-#include "base/clock.h"
-
-void registry_mark(struct registry *registry, const struct write *write, const struct object *old, struct json *doc,
-                   struct written *ret)
+void registry_mark(struct registry *registry, const struct write *write, const struct object *old,
+                   struct json *doc, struct written *ret)
 {
     registry_commit(registry, write, old->kind, doc, ret);
 }
 
-void registry_drop(struct registry *registry, const struct write *write, const struct object *object, struct json *doc,
-                   struct written *ret)
+void registry_drop(struct registry *registry, const struct write *write, const struct object *object,
+                   struct json *doc, struct written *ret)
 {
     struct object *last;
 
@@ -35,15 +34,21 @@ static int check_preconditions(const struct write *write, const struct object *o
 
     snprintf(revision, sizeof(revision), "%lld", (long long)object->rv);
     if (options->uid && !streq(options->uid, object->uid))
-        why = arena_printf(write->arena, "Precondition failed: UID in precondition: %s, UID in object meta: %s",
-                           options->uid, object->uid);
+        why = arena_printf(
+            write->arena,
+            "the UID in the precondition (%s) does not match the UID in record (%s). The object might have "
+            "been deleted and then recreated",
+            options->uid, object->uid);
     else if (options->resource_version && !streq(options->resource_version, revision))
         why = arena_printf(
-            write->arena, "Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s",
+            write->arena,
+            "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "
+            "The object might have been modified",
             options->resource_version, revision);
     if (!why)
         return 0;
-    return failure_conflict(write->failure, write->arena, object->kind->group, object->kind->plural, object->name, why);
+    return failure_conflict(write->failure, write->arena, object->kind->group, object->kind->name,
+                            object->name, why);
 }
 
 static int check_protected(const struct write *write, const struct object *object)
@@ -68,13 +73,14 @@ static int64_t grace_of(const struct kind *kind, const struct json *doc, const s
     if (!kind->graceful || streq(phase, "Succeeded") || streq(phase, "Failed") ||
         !json_string_or(json_at(doc, "spec.nodeName"), "")[0])
         return 0;
-    grace = options->has_grace ? options->grace_sec : json_int(json_at(doc, "spec.terminationGracePeriodSeconds"), 30);
+    grace = options->has_grace ? options->grace_sec
+                               : json_int(json_at(doc, "spec.terminationGracePeriodSeconds"), 30);
     return grace < 0 ? 1 : grace;
 }
 
 static bool has_finalizer(const struct json *finalizers, const char *name)
 {
-    JSON_EACH (finalizers, it)
+    JSON_EACH(finalizers, it)
         if (streq(json_string(it), name))
             return true;
     return false;
@@ -100,16 +106,18 @@ static void set_finalizer(struct arena *arena, struct json *meta, const char *na
         json_remove(meta, "finalizers");
 }
 
-static enum propagation propagation_of(const struct write *write, const struct kind *kind, enum propagation asked)
+static enum propagation propagation_of(const struct write *write, const struct kind *kind,
+                                       enum propagation asked)
 {
     if (asked != PROPAGATE_DEFAULT)
         return asked;
     if (kind->id == KIND_JOB) {
         if (write->who && write->warnings)
-            json_push_string(write->arena, write->warnings,
-                             "child pods are preserved by default when jobs are deleted; set "
-                             "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress "
-                             "this warning");
+            json_push_string(
+                write->arena, write->warnings,
+                "child pods are preserved by default when jobs are deleted; set "
+                "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress "
+                "this warning");
         return PROPAGATE_ORPHAN;
     }
     return PROPAGATE_BACKGROUND;
@@ -122,7 +130,7 @@ static void count_dependent(void *arg, const struct object *object)
 }
 
 /* Marks the object as on its way out; true when that changed it. */
-static bool mark_deleting(const struct write *write, struct json *doc, int64_t grace)
+static bool mark_deleting(const struct write *write, const struct kind *kind, struct json *doc, int64_t grace)
 {
     struct json *meta = json_get(doc, "metadata");
     bool deleting = json_get(meta, "deletionTimestamp");
@@ -132,12 +140,14 @@ static bool mark_deleting(const struct write *write, struct json *doc, int64_t g
         return false;
     json_set_string(write->arena, meta, "deletionTimestamp",
                     clock_format(write_now(write) + grace * NSEC_PER_SEC, time));
-    json_set_int(write->arena, meta, "deletionGracePeriodSeconds", grace);
+    if (kind->id != KIND_NAMESPACE)
+        json_set_int(write->arena, meta, "deletionGracePeriodSeconds", grace);
     return true;
 }
 
-int registry_delete(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
-                    const char *name, const struct delete_options *options, struct written *ret)
+int registry_delete(struct registry *registry, const struct write *write, const struct kind *kind,
+                    const char *ns, const char *name, const struct delete_options *options,
+                    struct written *ret)
 {
     const struct object *object = store_get(registry->store, kind->id, ns, name);
     enum propagation propagation;
@@ -167,18 +177,25 @@ int registry_delete(struct registry *registry, const struct write *write, const 
     if (kind->id == KIND_NAMESPACE && json_len(json_at(doc, "spec.finalizers"))) {
         held = true;
         if (!streq(json_at_string(doc, "status.phase"), "Terminating")) {
-            json_set_string(write->arena, json_need_object(write->arena, doc, "status"), "phase", "Terminating");
+            json_set_string(write->arena, json_need_object(write->arena, doc, "status"), "phase",
+                            "Terminating");
             changed = true;
         }
     }
-    if (!held && grace == 0) {
-        mark_deleting(write, doc, 0);
+    if (!held && grace == 0 && !kind->graceful) {
         registry_drop(registry, write, object, doc, ret);
         return 0;
     }
-    changed |= mark_deleting(write, doc, grace);
+    changed |= mark_deleting(write, kind, doc, grace);
     if (kind->has_generation && changed && !object->deleting)
         json_set_int(write->arena, meta, "generation", json_int(json_get(meta, "generation"), 0) + 1);
+    if (!held && grace == 0) {
+        /* Whoever watches hears that it is on its way out, then that it is gone. */
+        if (changed && !object->deleting && !write->dry_run)
+            registry_mark(registry, write, object, doc, ret);
+        registry_drop(registry, write, object, doc, ret);
+        return 0;
+    }
     if (changed)
         registry_mark(registry, write, object, doc, ret);
     else

@@ -1,8 +1,7 @@
 /* Events about objects. The same thing said again counts up on the event that is there, found by a
  * name made from what is said. */
-#include "registry/internal.h"
-
 #include "base/clock.h"
+#include "registry/internal.h"
 
 #include <stdarg.h>
 
@@ -19,8 +18,9 @@ static bool count_up(void *arg, struct arena *arena, struct json *doc)
     return true;
 }
 
-static struct json *event_document(struct arena *arena, const struct object *about, const char *name, const char *ns,
-                                   const char *type, const char *reason, const char *message, const char *time)
+static struct json *event_document(struct arena *arena, const struct object *about, const char *name,
+                                   const char *ns, const char *type, const char *reason, const char *message,
+                                   const char *time)
 {
     struct json *doc = json_new_object(arena);
     struct json *meta = json_set_object(arena, doc, "metadata");
@@ -49,8 +49,8 @@ static struct json *event_document(struct arena *arena, const struct object *abo
     return doc;
 }
 
-void registry_event(struct registry *registry, const struct object *about, const char *type, const char *reason,
-                    const char *fmt, ...)
+void registry_event(struct registry *registry, const struct object *about, const char *type,
+                    const char *reason, const char *fmt, ...)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(buf_done) struct buf message = {0}, said = {0};

@@ -30,20 +30,20 @@ enum write_scope write_scope_of(const struct write *write, const struct kind *ki
 
 /* apiVersion and kind of doc against the kind, then its fields against the schema. */
 int write_decode(const struct write *write, const struct kind *kind, struct json *doc);
-int registry_admit_all(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
-                       struct json *doc, const struct object *old);
+int registry_admit_all(struct registry *registry, const struct write *write, const struct kind *kind,
+                       const char *ns, struct json *doc, const struct object *old);
 /* Gives doc the next revision (not on a dry run), stores it, fills ret. */
-void registry_commit(struct registry *registry, const struct write *write, const struct kind *kind, struct json *doc,
-                     struct written *ret);
+void registry_commit(struct registry *registry, const struct write *write, const struct kind *kind,
+                     struct json *doc, struct written *ret);
 /* Removes object; doc is its last state (NULL: as stored). */
-void registry_drop(struct registry *registry, const struct write *write, const struct object *object, struct json *doc,
-                   struct written *ret);
+void registry_drop(struct registry *registry, const struct write *write, const struct object *object,
+                   struct json *doc, struct written *ret);
 /* update's second half: doc replaces old. */
 int registry_replace(struct registry *registry, const struct write *write, enum write_scope scope,
                      const struct object *old, struct json *old_doc, struct json *doc, struct written *ret);
 /* A change that deletion makes (deletionTimestamp, finalizers): no rules apply. */
-void registry_mark(struct registry *registry, const struct write *write, const struct object *old, struct json *doc,
-                   struct written *ret);
+void registry_mark(struct registry *registry, const struct write *write, const struct object *old,
+                   struct json *doc, struct written *ret);
 /* Who owns the fields of this write; time holds CLOCK_TEXT_MAX bytes. */
 struct apply_request write_request(const struct write *write, const struct kind *kind, char *time);
 int registry_missing(const struct write *write, const struct kind *kind, const char *name);

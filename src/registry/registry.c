@@ -1,9 +1,8 @@
 /* Creates, and the steps that all writes share. A write goes: fields against the schema, defaults,
  * admission, rules, ownership of fields, revision, store. Nothing is stored before all of them agree. */
-#include "registry/internal.h"
-
 #include "base/clock.h"
 #include "base/file.h"
+#include "registry/internal.h"
 
 struct registry *registry_new(struct store *store)
 {
@@ -33,10 +32,10 @@ void registry_add_admission(struct registry *registry, registry_admit admit, voi
     vec_push(&registry->admissions, admission);
 }
 
-int registry_admit_all(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
-                       struct json *doc, const struct object *old)
+int registry_admit_all(struct registry *registry, const struct write *write, const struct kind *kind,
+                       const char *ns, struct json *doc, const struct object *old)
 {
-    VEC_EACH (&registry->admissions, it)
+    VEC_EACH(&registry->admissions, it)
         if (it->admit(it->arg, write, kind, ns, doc, old) < 0)
             return -1;
     return 0;
@@ -89,26 +88,53 @@ static void add_warnings(const struct write *write, char *problems)
 
 static int decode_failed(const struct write *write, const struct kind *kind, const char *why)
 {
-    return failure_bad_request(write->failure, write->arena, "%s in version \"%s\" cannot be handled as a %s: %s",
-                               kind->name, kind->version, kind->name, why);
+    return failure_bad_request(write->failure, write->arena,
+                               "%s in version \"%s\" cannot be handled as a %s: %s", kind->name,
+                               kind->version, kind->name, why);
 }
 
-static int check_type_meta(const struct write *write, const struct kind *kind, struct json *doc)
+/* "core", "batch": what Kubernetes calls the group inside. */
+static struct str group_package(const struct kind *kind)
 {
-    const char *api_version = json_get_string(doc, "apiVersion");
-    const char *name = json_get_string(doc, "kind");
+    return *kind->group ? (struct str){kind->group, strcspn(kind->group, ".")} : STR("core");
+}
 
-    if (api_version && *api_version && !streq(api_version, kind_api_version(kind)))
+static bool is_some_kind(const char *api_version, const char *name)
+{
+    if (streq(api_version, "v1") && streq(name, "List"))
+        return true;
+    for (size_t i = 0; i < kind_count; i++)
+        if (streq(kinds[i].name, name) && streq(kind_api_version(&kinds[i]), api_version))
+            return true;
+    return false;
+}
+
+/* A document of another type than the path's. */
+static int check_type_meta(const struct write *write, const struct kind *kind, const struct json *doc)
+{
+    const char *api_version = json_string_or(json_get(doc, "apiVersion"), "");
+    const char *name = json_string_or(json_get(doc, "kind"), "");
+    const char *slash, *version;
+
+    if (!*api_version)
+        api_version = kind_api_version(kind);
+    if (!*name)
+        name = kind->name;
+    if (streq(api_version, kind_api_version(kind)) && streq(name, kind->name))
+        return 0;
+    slash = strchr(api_version, '/');
+    version = slash ? slash + 1 : api_version;
+    if (is_some_kind(api_version, name))
         return failure_bad_request(
             write->failure, write->arena,
-            "the API version in the data (%s) does not match the expected API version (%s)", api_version,
-            kind_api_version(kind));
-    if (name && *name && !streq(name, kind->name))
-        return failure_bad_request(write->failure, write->arena,
-                                   "%s in version \"%s\" cannot be handled as a %s: converting (%s) to (%s): unknown "
-                                   "conversion",
-                                   name, kind->version, kind->name, name, kind->name);
-    return 0;
+            "%s in version \"%s\" cannot be handled as a %s: converting (%s.%s) to (%.*s.%s): unknown "
+            "conversion",
+            name, version, kind->name, version, name, STR_ARG(group_package(kind)), kind->name);
+    return failure_bad_request(
+        write->failure, write->arena,
+        "%s in version \"%s\" cannot be handled as a %s: no kind \"%s\" is registered for version "
+        "\"%s\" in scheme \"pkg/runtime/scheme.go:110\"",
+        name, version, kind->name, name, api_version);
 }
 
 int write_decode(const struct write *write, const struct kind *kind, struct json *doc)
@@ -117,8 +143,13 @@ int write_decode(const struct write *write, const struct kind *kind, struct json
     struct err err = {0};
     char *problems;
 
+    if (json_is(doc, JSON_NULL))
+        *doc = *json_new_object(write->arena);
     if (!json_is(doc, JSON_OBJECT))
-        return decode_failed(write, kind, "json: cannot unmarshal a value that is not an object");
+        return failure_bad_request(
+            write->failure, write->arena,
+            "the object provided is unrecognized (must be of type %s): it is a JSON %s", kind->name,
+            json_type_name(doc));
     if (check_type_meta(write, kind, doc) < 0)
         return -1;
     if (schema_check(kind_schema(kind), write->arena, doc, true, &report, &err) < 0) {
@@ -137,8 +168,8 @@ int write_decode(const struct write *write, const struct kind *kind, struct json
 }
 
 /* The namespace must be there and must not be on its way out. */
-static int check_namespace(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
-                           struct json *meta)
+static int check_namespace(struct registry *registry, const struct write *write, const struct kind *kind,
+                           const char *ns, struct json *meta)
 {
     const char *given = json_get_string(meta, "namespace");
     const struct object *space;
@@ -163,13 +194,15 @@ static int check_namespace(struct registry *registry, const struct write *write,
         struct json *cause;
 
         failure_forbidden(
-            write->failure, write->arena, kind->group, kind->plural, json_string_or(json_get(meta, "name"), ""),
-            arena_printf(write->arena, "unable to create new content in namespace %s because it is being terminated",
-                         ns));
+            write->failure, write->arena, kind->group, kind->plural,
+            json_string_or(json_get(meta, "name"), ""),
+            arena_printf(write->arena,
+                         "unable to create new content in namespace %s because it is being terminated", ns));
         write->failure->causes = json_new_array(write->arena);
         cause = json_push_object(write->arena, write->failure->causes);
         json_set_string(write->arena, cause, "reason", "NamespaceTerminating");
-        json_set_string(write->arena, cause, "message", arena_printf(write->arena, "namespace %s is being terminated", ns));
+        json_set_string(write->arena, cause, "message",
+                        arena_printf(write->arena, "namespace %s is being terminated", ns));
         json_set_string(write->arena, cause, "field", "metadata.namespace");
         return -1;
     }
@@ -191,7 +224,8 @@ static void set_user(struct registry *registry, const struct write *write, struc
 
         owner = store_by_uid(registry->store, json_string_or(json_get(json_item(owners, 0), "uid"), ""));
         if (owner)
-            user = json_string(json_get(json_at(object_json(owner, write->arena), "metadata.annotations"), USER_ANNOTATION));
+            user = json_string(
+                json_get(json_at(object_json(owner, write->arena), "metadata.annotations"), USER_ANNOTATION));
         if (!user)
             return;
     }
@@ -206,12 +240,13 @@ static void set_user(struct registry *registry, const struct write *write, struc
 }
 
 /* What only the server may say about a new object. */
-static void stamp(struct registry *registry, const struct write *write, const struct kind *kind, struct json *meta)
+static void stamp(struct registry *registry, const struct write *write, const struct kind *kind,
+                  struct json *meta)
 {
     char uid[37], time[CLOCK_TEXT_MAX];
     const char *base = json_get_string(meta, "generateName");
-    static const char *const server_only[] = {"resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
-                                              "generation"};
+    static const char *const server_only[] = {"resourceVersion", "deletionTimestamp",
+                                              "deletionGracePeriodSeconds", "selfLink"};
 
     for (size_t i = 0; i < ARRAY_LEN(server_only); i++)
         json_remove(meta, server_only[i]);
@@ -225,8 +260,8 @@ static void stamp(struct registry *registry, const struct write *write, const st
     set_user(registry, write, meta);
 }
 
-static int check_new(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
-                     const char *name)
+static int check_new(struct registry *registry, const struct write *write, const struct kind *kind,
+                     const char *ns, const char *name)
 {
     const struct object *there = store_get(registry->store, kind->id, ns, name);
 
@@ -234,17 +269,25 @@ static int check_new(struct registry *registry, const struct write *write, const
         return 0;
     failure_exists(write->failure, write->arena, kind->group, kind->plural, name);
     if (there->deleting)
-        write->failure->message = arena_printf(write->arena, "object is being deleted: %s", write->failure->message);
+        write->failure->message =
+            arena_printf(write->arena, "object is being deleted: %s", write->failure->message);
     return -1;
 }
 
-void registry_commit(struct registry *registry, const struct write *write, const struct kind *kind, struct json *doc,
-                     struct written *ret)
+void registry_commit(struct registry *registry, const struct write *write, const struct kind *kind,
+                     struct json *doc, struct written *ret)
 {
     struct json *meta = json_get(doc, "metadata");
     struct object *object;
 
     if (write->dry_run) {
+        const struct object *there =
+            store_get(registry->store, kind->id, json_string_or(json_get(meta, "namespace"), ""),
+                      json_get_string(meta, "name"));
+
+        if (there)
+            json_set_string(write->arena, meta, "resourceVersion",
+                            arena_printf(write->arena, "%lld", (long long)there->rv));
         ret->object = ret->dry = object_new(kind, write->arena, doc);
         return;
     }
@@ -272,8 +315,8 @@ struct apply_request write_request(const struct write *write, const struct kind 
     };
 }
 
-int registry_create(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
-                    struct json *doc, struct written *ret)
+int registry_create(struct registry *registry, const struct write *write, const struct kind *kind,
+                    const char *ns, struct json *doc, struct written *ret)
 {
     struct rule_ctx ctx = {.arena = write->arena, .now = write_now(write)};
     struct field_errors errors = {.arena = write->arena};
@@ -286,7 +329,7 @@ int registry_create(struct registry *registry, const struct write *write, const 
     meta = json_need_object(write->arena, doc, "metadata");
     if (check_namespace(registry, write, kind, ns, meta) < 0)
         return -1;
-    if (json_string_or(json_get(meta, "resourceVersion"), "")[0])
+    if (json_string_or(json_get(meta, "resourceVersion"), "")[0] && !write->applied)
         return failure_set(write->failure, write->arena, 500, "", "%s",
                            "resourceVersion should not be set on objects to be created");
     stamp(registry, write, kind, meta);

@@ -25,13 +25,15 @@ struct write {
     const char *subresource;    /* "" or "status"; NULL: "" */
     enum field_validation validation;
     bool dry_run;
-    bool force;                 /* apply: take over conflicting fields */
-    bool applied;               /* the registry's own: managedFields are right already */
-    int64_t now;                /* wall clock; 0: registry asks the clock */
-    struct arena *arena;        /* for everything made on the way; outlives the call's results */
-    struct json *warnings;      /* array that gets warning texts; NULL: not wanted */
-    const char *duplicates;     /* repeated members the parser found ("spec.x,…"); NULL: none */
-    struct failure *failure;    /* filled on -1 */
+    bool force;              /* apply: take over conflicting fields */
+    bool applied;            /* the registry's own: managedFields are right already */
+    bool patched;            /* the registry's own: the document is a patched one */
+    bool keep_generation;    /* a change of spec that metadata.generation does not count (binding) */
+    int64_t now;             /* wall clock; 0: registry asks the clock */
+    struct arena *arena;     /* for everything made on the way; outlives the call's results */
+    struct json *warnings;   /* array that gets warning texts; NULL: not wanted */
+    const char *duplicates;  /* repeated members the parser found ("spec.x,…"); NULL: none */
+    struct failure *failure; /* filled on -1 */
 };
 
 /* What is stored afterwards; borrowed until control returns to the loop. A dry run has made its object for
@@ -49,31 +51,40 @@ static inline void written_done_cleanup_(struct written *written)
     written_done(written);
 }
 
-/* doc: metadata.namespace may be absent; ns is the request's ("" for cluster-scoped kinds). doc is changed. */
-int registry_create(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns, struct json *doc, struct written *ret);
-int registry_update(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns, const char *name, struct json *doc, struct written *ret);
-int registry_patch(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns, const char *name, enum patch_type type, struct json *patch, struct written *ret);
+/* doc: metadata.namespace may be absent; ns is the request's ("" for cluster-scoped kinds). doc is changed.
+ */
+int registry_create(struct registry *registry, const struct write *write, const struct kind *kind,
+                    const char *ns, struct json *doc, struct written *ret);
+int registry_update(struct registry *registry, const struct write *write, const struct kind *kind,
+                    const char *ns, const char *name, struct json *doc, struct written *ret);
+int registry_patch(struct registry *registry, const struct write *write, const struct kind *kind,
+                   const char *ns, const char *name, enum patch_type type, struct json *patch,
+                   struct written *ret);
 
 enum propagation { PROPAGATE_DEFAULT, PROPAGATE_BACKGROUND, PROPAGATE_FOREGROUND, PROPAGATE_ORPHAN };
 struct delete_options {
     bool has_grace;
     int64_t grace_sec;
     enum propagation propagation;
-    const char *uid;              /* preconditions; NULL: none */
+    const char *uid; /* preconditions; NULL: none */
     const char *resource_version;
 };
-int registry_delete(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns, const char *name, const struct delete_options *options, struct written *ret);
+int registry_delete(struct registry *registry, const struct write *write, const struct kind *kind,
+                    const char *ns, const char *name, const struct delete_options *options,
+                    struct written *ret);
 
 /* For controllers and engines: changes an object by a function that edits its document in place; runs the
  * same rules. edit returns false to leave it as it is. ERR: failure NotFound when it is gone. */
 typedef bool (*registry_edit)(void *arg, struct arena *arena, struct json *doc);
-int registry_edit_object(struct registry *registry, const struct write *write, const struct object *object, registry_edit edit, void *arg, struct written *ret);
+int registry_edit_object(struct registry *registry, const struct write *write, const struct object *object,
+                         registry_edit edit, void *arg, struct written *ret);
 
 /* Admission asked of every create and update before it is stored; registered by the controllers. Returns -1
  * with failure to refuse. May change doc (LimitRange defaults). */
-typedef int (*registry_admit)(void *arg, const struct write *write, const struct kind *kind, const char *ns, struct json *doc, const struct object *old);
+typedef int (*registry_admit)(void *arg, const struct write *write, const struct kind *kind, const char *ns,
+                              struct json *doc, const struct object *old);
 void registry_add_admission(struct registry *registry, registry_admit admit, void *arg);
 
 /* Records an event about an object (count goes up for a repeated one). type "Normal" or "Warning". */
-void registry_event(struct registry *registry, const struct object *about, const char *type, const char *reason, const char *fmt, ...)
-    __attribute__((format(printf, 5, 6)));
+void registry_event(struct registry *registry, const struct object *about, const char *type,
+                    const char *reason, const char *fmt, ...) __attribute__((format(printf, 5, 6)));

@@ -1,8 +1,7 @@
 /* Updates and patches: a new document takes the place of a stored one. What the server alone decides
  * (uid, creation, deletion, generation) is carried over; a write that changes nothing gets no revision. */
-#include "registry/internal.h"
-
 #include "base/clock.h"
+#include "registry/internal.h"
 
 static const char modified[] =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -20,7 +19,8 @@ static void carry(struct arena *arena, struct json *meta, const struct json *old
 /* What an update cannot touch comes from the stored object. */
 static void carry_metadata(const struct write *write, struct json *meta, const struct json *old_meta)
 {
-    static const char *const kept[] = {"creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"};
+    static const char *const kept[] = {"creationTimestamp", "generation", "deletionTimestamp",
+                                       "deletionGracePeriodSeconds"};
     const struct json *user = json_get(json_get(old_meta, "annotations"), USER_ANNOTATION);
     struct json *annotations;
 
@@ -48,13 +48,14 @@ static void carry_all_but_status(const struct write *write, struct json *doc, co
 {
     struct json *meta = json_get(doc, "metadata");
 
-    JSON_EACH_MEMBER (old_doc, it)
+    JSON_EACH_MEMBER(old_doc, it)
         if (!streq(it->key, "metadata") && !streq(it->key, "status"))
             json_set_str(write->arena, doc, (struct str){it->key, it->key_len}, it->value);
     for (size_t i = 0; i < json_len(doc);) {
         const struct json_member *member = &doc->members->v[i];
 
-        if (!streq(member->key, "metadata") && !streq(member->key, "status") && !json_get(old_doc, member->key))
+        if (!streq(member->key, "metadata") && !streq(member->key, "status") &&
+            !json_get(old_doc, member->key))
             json_remove(doc, member->key);
         else
             i++;
@@ -67,7 +68,7 @@ static bool same_content(const struct json *a, const struct json *b)
 {
     if (json_len(a) != json_len(b))
         return false;
-    JSON_EACH_MEMBER (a, it) {
+    JSON_EACH_MEMBER(a, it) {
         const struct json *other = json_get(b, it->key);
 
         if (!other)
@@ -77,12 +78,13 @@ static bool same_content(const struct json *a, const struct json *b)
                 return false;
             continue;
         }
-        JSON_EACH_MEMBER (&it->value, m)
+        JSON_EACH_MEMBER(&it->value, m)
             if (!streq(m->key, "resourceVersion") && !streq(m->key, "managedFields") &&
                 !json_equal(&m->value, json_get(other, m->key)))
                 return false;
-        JSON_EACH_MEMBER (other, m)
-            if (!json_get(&it->value, m->key) && !streq(m->key, "resourceVersion") && !streq(m->key, "managedFields"))
+        JSON_EACH_MEMBER(other, m)
+            if (!json_get(&it->value, m->key) && !streq(m->key, "resourceVersion") &&
+                !streq(m->key, "managedFields"))
                 return false;
     }
     return true;
@@ -90,11 +92,11 @@ static bool same_content(const struct json *a, const struct json *b)
 
 static bool spec_changed(const struct json *doc, const struct json *old_doc)
 {
-    JSON_EACH_MEMBER (doc, it)
+    JSON_EACH_MEMBER(doc, it)
         if (!streq(it->key, "metadata") && !streq(it->key, "status") &&
             !json_equal(&it->value, json_get(old_doc, it->key)))
             return true;
-    JSON_EACH_MEMBER (old_doc, it)
+    JSON_EACH_MEMBER(old_doc, it)
         if (!streq(it->key, "metadata") && !streq(it->key, "status") && !json_get(doc, it->key))
             return true;
     return false;
@@ -112,18 +114,27 @@ static bool deletion_complete(const struct kind *kind, const struct json *doc)
     return json_int(json_get(meta, "deletionGracePeriodSeconds"), 0) == 0;
 }
 
-static int check_preconditions(const struct write *write, const struct object *old, const struct json *meta)
+static int check_preconditions(const struct write *write, const struct object *old, const struct json *meta,
+                               bool patched)
 {
     const struct kind *kind = old->kind;
     const char *rv = json_string_or(json_get(meta, "resourceVersion"), "");
     const char *uid = json_string_or(json_get(meta, "uid"), "");
     int64_t revision;
 
-    if (*uid && !streq(uid, old->uid))
-        return failure_conflict(write->failure, write->arena, kind->group, kind->plural, old->name,
-                                arena_printf(write->arena,
-                                             "Precondition failed: UID in precondition: %s, UID in object meta: %s", uid,
-                                             old->uid));
+    /* A patch that names another uid is an attempt to change it, which the rules refuse. */
+    if (*uid && !streq(uid, old->uid) && !patched)
+        return failure_conflict(
+            write->failure, write->arena, kind->group, kind->plural, old->name,
+            arena_printf(write->arena, "Precondition failed: UID in precondition: %s, UID in object meta: %s",
+                         uid, old->uid));
+    if ((!*rv || streq(rv, "0")) && kind->id == KIND_LEASE && !patched && write->who) {
+        struct field_errors errors = {.arena = write->arena};
+
+        field_invalid(&errors, "metadata.resourceVersion", json_new_string(write->arena, ""), "%s",
+                      "must be specified for an update");
+        return field_errors_finish(&errors, write->failure, kind->group, kind->plural, old->name);
+    }
     if (!*rv || streq(rv, "0"))
         return 0;
     if (!str_to_int(str_from(rv), &revision)) {
@@ -148,7 +159,7 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
     const struct json *old_meta = json_get(old_doc, "metadata");
     char time[CLOCK_TEXT_MAX];
 
-    if (check_preconditions(write, old, meta) < 0)
+    if (check_preconditions(write, old, meta, write->patched) < 0)
         return -1;
     if (kind->namespaced)
         json_set_string(write->arena, meta, "namespace", old->ns);
@@ -169,7 +180,7 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
             kind->validate(&ctx, doc, old_doc, &errors);
     if (field_errors_finish(&errors, write->failure, kind->group, kind->name, old->name) < 0)
         return -1;
-    if (kind->has_generation && spec_changed(doc, old_doc))
+    if (kind->has_generation && !write->keep_generation && spec_changed(doc, old_doc))
         json_set_int(write->arena, meta, "generation", json_int(json_get(old_meta, "generation"), 0) + 1);
     if (write->who && !write->applied) {
         struct apply_request request = write_request(write, kind, time);
@@ -189,8 +200,8 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
     return 0;
 }
 
-int registry_update(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
-                    const char *name, struct json *doc, struct written *ret)
+int registry_update(struct registry *registry, const struct write *write, const struct kind *kind,
+                    const char *ns, const char *name, struct json *doc, struct written *ret)
 {
     const struct object *old = store_get(registry->store, kind->id, ns, name);
     struct json *meta;
@@ -203,20 +214,28 @@ int registry_update(struct registry *registry, const struct write *write, const 
     given = json_string_or(json_get(meta, "name"), "");
     if (*given && !streq(given, name))
         return failure_bad_request(write->failure, write->arena,
-                                   "the name of the object (%s) does not match the name on the URL (%s)", given, name);
+                                   "the name of the object (%s) does not match the name on the URL (%s)",
+                                   given, name);
     given = json_string_or(json_get(meta, "namespace"), "");
     if (*given && !streq(given, ns))
-        return failure_bad_request(write->failure, write->arena, "%s",
-                                   "the namespace of the provided object does not match the namespace sent on the request");
-    json_set_string(write->arena, meta, "name", name);
+        return failure_bad_request(
+            write->failure, write->arena, "%s",
+            "the namespace of the provided object does not match the namespace sent on the request");
+    if (!json_string_or(json_get(meta, "name"), "")[0])
+        return failure_bad_request(
+            write->failure, write->arena,
+            "the name of the object (%s based on URL) was undeterminable: name must be provided", name);
+    if (!old && kind->id == KIND_LEASE && !*write->subresource)
+        return registry_create(registry, write, kind, ns, doc, ret);
     if (!old)
         return registry_missing(write, kind, name);
-    return registry_replace(registry, write, write_scope_of(write, kind), old, object_json(old, write->arena), doc, ret);
+    return registry_replace(registry, write, write_scope_of(write, kind), old, object_json(old, write->arena),
+                            doc, ret);
 }
 
 /* Server-side apply of something that is not there creates it. */
-static int apply_new(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
-                     const char *name, struct json *patch, struct written *ret)
+static int apply_new(struct registry *registry, const struct write *write, const struct kind *kind,
+                     const char *ns, const char *name, struct json *patch, struct written *ret)
 {
     struct write create = *write;
     char time[CLOCK_TEXT_MAX];
@@ -228,6 +247,12 @@ static int apply_new(struct registry *registry, const struct write *write, const
     if (patch_apply(&request, write->arena, NULL, patch, &doc, write->failure) < 0)
         return -1;
     create.applied = true;
+    if (json_string_or(json_at(doc, "metadata.uid"), "")[0]) {
+        struct field_errors errors = {.arena = write->arena};
+
+        field_invalid(&errors, "metadata.uid", json_at(doc, "metadata.uid"), "%s", "field is immutable");
+        return field_errors_finish(&errors, write->failure, kind->group, kind->name, name);
+    }
     if (registry_create(registry, &create, kind, ns, doc, ret) < 0)
         return -1;
     return 0;
@@ -238,22 +263,27 @@ static int check_applied(const struct write *write, const struct kind *kind, con
 {
     const struct json *meta = json_get(patch, "metadata");
     const char *given = json_string_or(json_get(meta, "name"), name);
+    const char *api_version = json_string_or(json_get(patch, "apiVersion"), "");
+    const char *kind_name = json_string_or(json_get(patch, "kind"), "");
+
+    if (!streq(api_version, kind_api_version(kind)) || !streq(kind_name, kind->name))
+        return failure_bad_request(write->failure, write->arena, "invalid object type: %s%s, Kind=%s",
+                                   strchr(api_version, '/') ? "" : "/", api_version, kind_name);
 
     if (!streq(given, name))
         return failure_bad_request(write->failure, write->arena,
-                                   "the name of the object (%s) does not match the name on the URL (%s)", given, name);
+                                   "the name of the object (%s) does not match the name on the URL (%s)",
+                                   given, name);
     given = json_string_or(json_get(meta, "namespace"), ns);
     if (!streq(given, ns))
-        return failure_bad_request(write->failure, write->arena, "%s",
-                                   "the namespace of the provided object does not match the namespace sent on the request");
-    if (!json_get_string(patch, "apiVersion") || !json_get_string(patch, "kind"))
-        return failure_bad_request(write->failure, write->arena, "%s",
-                                   "apiVersion and kind must be set in the applied object");
+        return failure_bad_request(
+            write->failure, write->arena, "%s",
+            "the namespace of the provided object does not match the namespace sent on the request");
     return write_decode(write, kind, patch);
 }
 
-static int patch_document(const struct write *write, const struct kind *kind, enum patch_type type, struct json *doc,
-                          struct json *patch)
+static int patch_document(const struct write *write, const struct kind *kind, enum patch_type type,
+                          struct json *doc, struct json *patch)
 {
     switch (type) {
     case PATCH_JSON:
@@ -266,25 +296,28 @@ static int patch_document(const struct write *write, const struct kind *kind, en
 }
 
 /* Unknown members that a patch brought in, worded as Kubernetes does for patches. */
-static int patched_decode(const struct write *write, const struct kind *kind, struct json *doc, const struct json *patch)
+static int patched_decode(const struct write *write, const struct kind *kind, struct json *doc,
+                          const struct json *patch)
 {
+    const char *prefix = arena_printf(write->arena, "cannot be handled as a %s: ", kind->name);
     struct failure *failure = write->failure;
     const char *mark;
 
     if (write_decode(write, kind, doc) == 0)
         return 0;
-    mark = strstr(failure->message, "strict decoding error: ");
+    mark = strstr(failure->message, prefix);
     if (mark) {
         struct field_errors errors = {.arena = write->arena};
 
-        field_invalid(&errors, "patch", patch, "%s", mark);
+        field_invalid(&errors, "patch", patch, "%s", mark + strlen(prefix));
         return field_errors_finish(&errors, failure, "", "", "");
     }
     return -1;
 }
 
-int registry_patch(struct registry *registry, const struct write *write, const struct kind *kind, const char *ns,
-                   const char *name, enum patch_type type, struct json *patch, struct written *ret)
+int registry_patch(struct registry *registry, const struct write *write, const struct kind *kind,
+                   const char *ns, const char *name, enum patch_type type, struct json *patch,
+                   struct written *ret)
 {
     const struct object *old = store_get(registry->store, kind->id, ns, name);
     struct write inner = *write;
@@ -303,7 +336,7 @@ int registry_patch(struct registry *registry, const struct write *write, const s
         old_doc = object_json(old, write->arena);
         if (patch_apply(&request, write->arena, old_doc, patch, &doc, write->failure) < 0)
             return -1;
-        inner.applied = true;
+        inner.applied = inner.patched = true;
         return registry_replace(registry, &inner, write_scope_of(write, kind), old, old_doc, doc, ret);
     }
     if (!old)
@@ -314,6 +347,11 @@ int registry_patch(struct registry *registry, const struct write *write, const s
         return -1;
     if (patched_decode(write, kind, doc, patch) < 0)
         return -1;
+    inner.patched = true;
+    if (kind->namespaced && !streq(json_at_string(doc, "metadata.namespace"), ns))
+        return failure_bad_request(
+            write->failure, write->arena, "%s",
+            "the namespace of the provided object does not match the namespace sent on the request");
     if (!streq(json_at_string(doc, "metadata.name"), name))
         return failure_bad_request(write->failure, write->arena,
                                    "the name of the object (%s) does not match the name on the URL (%s)",

@@ -47,7 +47,9 @@ struct store_slice {
 struct store_slice store_list(const struct store *store, int kind, const char *ns);
 /* First place in the slice past (ns, name), for `continue`. */
 size_t store_slice_after(struct store_slice slice, const char *ns, const char *name);
-#define OBJECTS_EACH(slice, it) for (struct object *const *it = (slice).v; it < (slice).v + (slice).len; it++)
+#define OBJECTS_EACH(slice, it)                                                                              \
+    for (struct object *const *it = (slice).v, *const *it##_end = it ? it + (slice).len : it; it < it##_end; \
+         it++)
 size_t store_count(const struct store *store, int kind, const char *ns);
 /* Objects that name uid in ownerReferences: calls fn for each (no writes inside). */
 void store_dependents(const struct store *store, const char *uid,

@@ -1,7 +1,8 @@
 /* Request bodies: JSON, YAML or protobuf to a document; write and delete options. */
 #include "api/kube/kube.h"
-
 #include "base/yaml.h"
+
+#define MANAGER_MAX 128 /* bytes of a field manager's name */
 
 /* "application/json; charset=utf-8" → "application/json" */
 static struct str media_type(const struct http_req *req)
@@ -15,11 +16,13 @@ static struct str media_type(const struct http_req *req)
 
 static int decode_failed(struct call *call, const struct kind *kind, const char *why)
 {
-    return failure_bad_request(&call->failure, call->arena, "%s in version \"%s\" cannot be handled as a %s: %s",
-                               kind->name, kind->version, kind->name, why);
+    return failure_bad_request(&call->failure, call->arena,
+                               "%s in version \"%s\" cannot be handled as a %s: %s", kind->name,
+                               kind->version, kind->name, why);
 }
 
-static int decode_any(struct call *call, struct str type, struct json **ret, const char **duplicates, struct err *err)
+static int decode_any(struct call *call, struct str type, struct json **ret, const char **duplicates,
+                      struct err *err)
 {
     struct str body = call->req->body;
 
@@ -39,7 +42,8 @@ static int decode_any(struct call *call, struct str type, struct json **ret, con
 
 int body_decode(struct call *call, const struct kind *kind, struct json **ret, const char **duplicates)
 {
-    static const char *const accepted[] = {"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"};
+    static const char *const accepted[] = {"application/json", "application/yaml",
+                                           "application/vnd.kubernetes.protobuf"};
     struct str type = media_type(call->req);
     struct err err = {0};
     bool known = false;
@@ -55,34 +59,71 @@ int body_decode(struct call *call, const struct kind *kind, struct json **ret, c
     return 0;
 }
 
+/* The options object that Kubernetes names in its refusals. */
+static const char *options_kind(const struct call *call)
+{
+    static const char *const names[][2] = {{"PUT", "UpdateOptions"},
+                                           {"PATCH", "PatchOptions"},
+                                           {"DELETE", "DeleteOptions"},
+                                           {"POST", "CreateOptions"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (streq(call->req->method, names[i][0]))
+            return names[i][1];
+    return "ListOptions";
+}
+
 static int field_validation(struct call *call, enum field_validation *ret)
 {
     const char *text = query_string(call, "fieldValidation");
 
     *ret = streq(text, "Strict") ? FIELDS_STRICT : streq(text, "Ignore") ? FIELDS_IGNORE : FIELDS_WARN;
     if (*text && !streq(text, "Strict") && !streq(text, "Ignore") && !streq(text, "Warn")) {
-        static const char *const choices[] = {"Ignore", "Strict", "Warn", NULL};
+        static const char *const choices[] = {"", "Ignore", "Strict", "Warn", NULL};
         struct field_errors errors = {.arena = call->arena};
 
         field_unsupported(&errors, "fieldValidation", json_new_string(call->arena, text), choices);
-        return field_errors_finish(&errors, &call->failure, "meta.k8s.io", "CreateOptions", "");
+        return field_errors_finish(&errors, &call->failure, "meta.k8s.io", options_kind(call), "");
     }
     return 0;
 }
 
-static int dry_run(struct call *call, bool *ret)
+static int dry_run(struct call *call, const char *text, bool *ret)
 {
-    const char *text = query_string(call, "dryRun");
-
     *ret = streq(text, "All");
     if (*text && !*ret) {
-        static const char *const choices[] = {"All", NULL};
-        struct field_errors errors = {.arena = call->arena};
+        const char *value = arena_printf(call->arena, "[]string{\"%s\"}", text);
+        struct json *causes = json_new_array(call->arena), *cause = json_push_object(call->arena, causes);
+        const char *message =
+            arena_printf(call->arena, "Unsupported value: %s: supported values: \"All\"", value);
 
-        field_unsupported(&errors, "dryRun", json_new_string(call->arena, text), choices);
-        return field_errors_finish(&errors, &call->failure, "meta.k8s.io", "CreateOptions", "");
+        json_set_string(call->arena, cause, "reason", "FieldValueNotSupported");
+        json_set_string(call->arena, cause, "message", message);
+        json_set_string(call->arena, cause, "field", "dryRun");
+        failure_set(&call->failure, call->arena, 422, "Invalid", "%s.meta.k8s.io \"\" is invalid: dryRun: %s",
+                    options_kind(call), message);
+        call->failure.group = "meta.k8s.io";
+        call->failure.kind = options_kind(call);
+        call->failure.causes = causes;
+        return -1;
     }
     return 0;
+}
+
+/* Names of field managers are printable and short. */
+static int check_manager(struct call *call, const char *manager)
+{
+    struct field_errors errors = {.arena = call->arena};
+    size_t at = 0;
+
+    if (strlen(manager) > MANAGER_MAX)
+        field_too_long(&errors, "fieldManager", MANAGER_MAX);
+    while (manager[at] && (unsigned char)manager[at] >= ' ' && manager[at] != 0x7f)
+        at++;
+    if (manager[at])
+        field_invalid(&errors, "fieldManager", json_new_string(call->arena, manager),
+                      "invalid character U+%04X (at position %zu)", (unsigned)(unsigned char)manager[at], at);
+    return field_errors_finish(&errors, &call->failure, "meta.k8s.io", options_kind(call), "");
 }
 
 /* Who writes, where it was not said: the first word of the user agent. */
@@ -112,18 +153,21 @@ int body_write(struct call *call, struct write *ret, const struct route *route, 
         .warnings = call->warnings,
         .failure = &call->failure,
     };
-    if (strlen(ret->manager) > 128)
-        return failure_bad_request(&call->failure, call->arena, "fieldManager: Too long: may not be more than 128 bytes");
-    return field_validation(call, &ret->validation) < 0 || dry_run(call, &ret->dry_run) < 0 ? -1 : 0;
+    if (check_manager(call, ret->manager) < 0 || field_validation(call, &ret->validation) < 0)
+        return -1;
+    /* Options of a deletion are all in its body, or all in the query. */
+    if (streq(call->req->method, "DELETE"))
+        return 0;
+    return dry_run(call, query_string(call, "dryRun"), &ret->dry_run);
 }
 
 static int propagation(struct call *call, const char *text, enum propagation *ret)
 {
-    static const char *const choices[] = {"Background", "Foreground", "Orphan", NULL};
-    static const enum propagation values[] = {PROPAGATE_BACKGROUND, PROPAGATE_FOREGROUND, PROPAGATE_ORPHAN};
+    static const char *const choices[] = {"Foreground", "Background", "Orphan", "nil", NULL};
+    static const enum propagation values[] = {PROPAGATE_FOREGROUND, PROPAGATE_BACKGROUND, PROPAGATE_ORPHAN};
     struct field_errors errors = {.arena = call->arena};
 
-    for (size_t i = 0; choices[i]; i++)
+    for (size_t i = 0; i < ARRAY_LEN(values); i++)
         if (streq(text, choices[i])) {
             *ret = values[i];
             return 0;
@@ -140,7 +184,8 @@ static int delete_query(struct call *call, struct delete_options *ret)
     if (*grace) {
         ret->has_grace = true;
         if (!str_to_int(str_from(grace), &ret->grace_sec))
-            return failure_bad_request(&call->failure, call->arena, "gracePeriodSeconds: \"%s\" is no number", grace);
+            return failure_bad_request(&call->failure, call->arena,
+                                       "strconv.ParseInt: parsing \"%s\": invalid syntax", grace);
     }
     if (*policy && propagation(call, policy, &ret->propagation) < 0)
         return -1;
@@ -155,24 +200,33 @@ int body_delete_options(struct call *call, struct delete_options *ret, bool *ret
     struct err err = {0};
 
     *ret = (struct delete_options){0};
-    if (dry_run(call, ret_dry_run) < 0 || delete_query(call, ret) < 0)
-        return -1;
     if (!call->req->body.len)
-        return 0;
+        return dry_run(call, query_string(call, "dryRun"), ret_dry_run) < 0 || delete_query(call, ret) < 0
+                   ? -1
+                   : 0;
     if (decode_any(call, media_type(call->req), &doc, NULL, &err) < 0 ||
         schema_check(schema_type_find("DeleteOptions"), call->arena, doc, true, NULL, &err) < 0)
         return failure_bad_request(&call->failure, call->arena,
-                                   "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: %s", err.msg);
+                                   "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: %s",
+                                   err.msg);
     if ((value = json_get(doc, "gracePeriodSeconds"))) {
         ret->has_grace = true;
         ret->grace_sec = json_int(value, 0);
     }
-    if ((value = json_get(doc, "propagationPolicy")) && propagation(call, json_string_or(value, ""), &ret->propagation) < 0)
+    if ((value = json_get(doc, "propagationPolicy")) &&
+        propagation(call, json_string_or(value, ""), &ret->propagation) < 0)
         return -1;
+    if (value && json_get(doc, "orphanDependents")) {
+        struct field_errors errors = {.arena = call->arena};
+
+        field_invalid(&errors, "propagationPolicy", value, "%s",
+                      "orphanDependents and deletionPropagation cannot be both set");
+        return field_errors_finish(&errors, &call->failure, "meta.k8s.io", "DeleteOptions", "");
+    }
     if (json_bool(json_get(doc, "orphanDependents")))
         ret->propagation = PROPAGATE_ORPHAN;
-    if (streq(json_string(json_item(json_get(doc, "dryRun"), 0)), "All"))
-        *ret_dry_run = true;
+    if (dry_run(call, json_string_or(json_item(json_get(doc, "dryRun"), 0), ""), ret_dry_run) < 0)
+        return -1;
     ret->uid = json_at_string(doc, "preconditions.uid");
     ret->resource_version = json_at_string(doc, "preconditions.resourceVersion");
     return 0;

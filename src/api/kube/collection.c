@@ -1,7 +1,6 @@
 /* Lists and the deletion of what they show. Pages are read from the newest state; all pages of a list
  * carry the revision of the first, so that a watch from there tells of everything that changed between. */
 #include "api/kube/kube.h"
-
 #include "base/vec.h"
 #include "base/yaml.h"
 #include "objects/table.h"
@@ -12,8 +11,8 @@ int list_selector(struct call *call, const struct route *route, struct selector 
 {
     struct err err = {0};
 
-    if (selector_parse(route->kind, query_string(call, "labelSelector"), query_string(call, "fieldSelector"), call->arena,
-                       ret, &err) < 0)
+    if (selector_parse(route->kind, query_string(call, "labelSelector"), query_string(call, "fieldSelector"),
+                       call->arena, ret, &err) < 0)
         return failure_bad_request(&call->failure, call->arena, "%s", err.msg);
     return 0;
 }
@@ -21,8 +20,8 @@ int list_selector(struct call *call, const struct route *route, struct selector 
 struct page {
     VEC(const struct object *) objects;
     int64_t revision;
-    const char *more;   /* the continue token, NULL on the last page */
-    int64_t remaining;  /* -1: not known */
+    const char *more;  /* the continue token, NULL on the last page */
+    int64_t remaining; /* -1: not known */
     size_t text_bytes;
 };
 
@@ -41,21 +40,57 @@ static char *continue_token(struct call *call, int64_t revision, const struct ob
 }
 
 /* Where the page starts. */
-static int continue_from(struct call *call, const char *token, struct store_slice slice, size_t *ret, int64_t *revision)
+static int continue_from(struct call *call, const char *token, struct store_slice slice, size_t *ret,
+                         int64_t *revision)
 {
     CLEANUP(buf_done) struct buf text = {0};
     struct json *doc;
 
-    if (!buf_base64_decode(&text, str_from(token)) || json_parse(buf_view(&text), call->arena, &doc, NULL, NULL) < 0 ||
-        !json_get_string(doc, "name") || !json_get_string(doc, "ns"))
-        return failure_bad_request(&call->failure, call->arena, "continue key is not valid: it is no token of this server");
+    if (!buf_base64_decode(&text, str_from(token)) ||
+        json_parse(buf_view(&text), call->arena, &doc, NULL, NULL) < 0 || !json_get_string(doc, "name") ||
+        !json_get_string(doc, "ns"))
+        return failure_bad_request(
+            &call->failure, call->arena,
+            "invalid continue token: continue key is not valid: it is no token of this server");
     *revision = json_int(json_get(doc, "rv"), 0);
     if (*revision < store_oldest(call->store))
-        return failure_set(&call->failure, call->arena, 410, "Expired",
-                           "The provided continue parameter is too old to display a consistent list result. You can "
-                           "start a new list without the continue parameter.");
+        return failure_set(
+            &call->failure, call->arena, 410, "Expired",
+            "The provided continue parameter is too old to display a consistent list result. You can "
+            "start a new list without the continue parameter.");
     *ret = store_slice_after(slice, json_get_string(doc, "ns"), json_get_string(doc, "name"));
     return 0;
+}
+
+static int check_number(struct call *call, const char *name, int64_t *ret)
+{
+    const char *text = query_string(call, name);
+
+    *ret = 0;
+    if (*text && !str_to_int(str_from(text), ret))
+        return failure_bad_request(&call->failure, call->arena,
+                                   "strconv.ParseInt: parsing \"%s\": invalid syntax", text);
+    return 0;
+}
+
+static int check_match(struct call *call)
+{
+    static const char *const choices[] = {"Exact", "NotOlderThan", "", NULL};
+    const char *match = query_string(call, "resourceVersionMatch"),
+               *version = query_string(call, "resourceVersion");
+    struct field_errors errors = {.arena = call->arena};
+
+    if (!*match)
+        return 0;
+    if (!*version)
+        field_forbidden(&errors, "resourceVersionMatch", "%s",
+                        "resourceVersionMatch is forbidden unless resourceVersion is provided");
+    else if (!streq(match, "Exact") && !streq(match, "NotOlderThan"))
+        field_unsupported(&errors, "resourceVersionMatch", json_new_string(call->arena, match), choices);
+    else if (streq(match, "Exact") && streq(version, "0"))
+        field_forbidden(&errors, "resourceVersionMatch", "%s",
+                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+    return field_errors_finish(&errors, &call->failure, "meta.k8s.io", "ListOptions", "");
 }
 
 /* resourceVersion of a list: the newest state answers every one that is not in the future. */
@@ -66,35 +101,32 @@ static int check_revision(struct call *call)
 
     if (!*text)
         return 0;
-    if (!str_to_int(str_from(text), &revision) || revision < 0) {
-        struct field_errors errors = {.arena = call->arena};
-
-        field_invalid(&errors, "resourceVersion", json_new_string(call->arena, text), "%s", "must be a whole number");
-        return field_errors_finish(&errors, &call->failure, "meta.k8s.io", "ListOptions", "");
-    }
-    if (revision > store_revision(call->store)) {
-        failure_set(&call->failure, call->arena, 504, "Timeout", "Too large resource version: %lld, current: %lld",
-                    (long long)revision, (long long)store_revision(call->store));
-        call->failure.retry_after = 1;
-        return -1;
-    }
-    return 0;
+    if (!str_to_int(str_from(text), &revision) || revision < 0)
+        return failure_bad_request(
+            &call->failure, call->arena,
+            "invalid resource version: resourceVersion: Invalid value: \"%s\": strconv.ParseUint: parsing "
+            "\"%s\": invalid syntax",
+            text, text);
+    return revision > store_revision(call->store) ? revision_too_large(call, revision) : 0;
 }
 
 static int collect(struct call *call, const struct route *route, struct page *page)
 {
     struct store_slice slice = store_list(call->store, route->kind->id, *route->ns ? route->ns : NULL);
-    const char *token = query_string(call, "continue"), *limit_text = query_string(call, "limit");
+    const char *token = query_string(call, "continue");
     struct selector *selector;
-    int64_t limit = 0;
+    int64_t limit, timeout;
     size_t at = 0;
 
     page->revision = store_revision(call->store);
     page->remaining = -1;
-    if (list_selector(call, route, &selector) < 0 || check_revision(call) < 0)
+    if (check_number(call, "limit", &limit) < 0 || check_number(call, "timeoutSeconds", &timeout) < 0 ||
+        check_match(call) < 0 || list_selector(call, route, &selector) < 0 || check_revision(call) < 0)
         return -1;
-    if (*limit_text && (!str_to_int(str_from(limit_text), &limit) || limit < 0))
-        return failure_bad_request(&call->failure, call->arena, "limit: \"%s\" is no number", limit_text);
+    if (*token && *query_string(call, "resourceVersion") &&
+        !streq(query_string(call, "resourceVersion"), "0"))
+        return failure_bad_request(&call->failure, call->arena,
+                                   "specifying resource version is not allowed when using continue");
     if (*token && continue_from(call, token, slice, &at, &page->revision) < 0)
         return -1;
     for (; at < slice.len; at++) {
@@ -102,7 +134,7 @@ static int collect(struct call *call, const struct route *route, struct page *pa
 
         if (!selector_matches(selector, object))
             continue;
-        if (limit && page->objects.len == (size_t)limit) {
+        if (limit > 0 && page->objects.len == (size_t)limit) {
             page->more = continue_token(call, page->revision, page->objects.v[page->objects.len - 1]);
             if (!*query_string(call, "labelSelector") && !*query_string(call, "fieldSelector"))
                 page->remaining = (int64_t)(slice.len - at);
@@ -127,11 +159,12 @@ static char *list_metadata(struct call *call, const struct page *page)
     return arena_strndup(call->arena, text.data, text.len);
 }
 
-static void write_table(struct call *call, const struct route *route, const struct page *page, struct buf *body)
+static void write_table(struct call *call, const struct route *route, const struct page *page,
+                        struct buf *body)
 {
-    const char *include = query_string(call, "includeObject");
-    enum table_include what = streq(include, "None") ? TABLE_NONE : streq(include, "Object") ? TABLE_OBJECT : TABLE_METADATA;
+    enum table_include what = TABLE_METADATA;
 
+    table_include_of(call, FORM_JSON, &what);
     buf_reserve(body, 4096 + page->objects.len * 512);
     table_begin(body, route->kind, str_from(list_metadata(call, page)), true);
     for (size_t i = 0; i < page->objects.len; i++) {
@@ -142,11 +175,12 @@ static void write_table(struct call *call, const struct route *route, const stru
     table_end(body);
 }
 
-static void write_list(struct call *call, const struct route *route, const struct page *page, struct buf *body)
+static void write_list(struct call *call, const struct route *route, const struct page *page,
+                       struct buf *body)
 {
     buf_reserve(body, 4096 + page->text_bytes + page->objects.len);
-    buf_printf(body, "{\"kind\":\"%sList\",\"apiVersion\":\"%s\",\"metadata\":%s,\"items\":[", route->kind->name,
-               kind_api_version(route->kind), list_metadata(call, page));
+    buf_printf(body, "{\"kind\":\"%sList\",\"apiVersion\":\"%s\",\"metadata\":%s,\"items\":[",
+               route->kind->name, kind_api_version(route->kind), list_metadata(call, page));
     for (size_t i = 0; i < page->objects.len; i++) {
         const struct object *object = page->objects.v[i];
 
@@ -159,12 +193,15 @@ static void write_list(struct call *call, const struct route *route, const struc
 static void write_partial_list(struct call *call, const struct page *page, struct buf *body)
 {
     buf_printf(body,
-               "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":%s,\"items\":[",
+               "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/"
+               "v1\",\"metadata\":%s,\"items\":[",
                list_metadata(call, page));
     for (size_t i = 0; i < page->objects.len; i++) {
         const struct object *object = page->objects.v[i];
 
-        buf_printf(body, "%s{\"metadata\":", i ? "," : "");
+        buf_printf(body,
+                   "%s{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":",
+                   i ? "," : "");
         buf_add(body, object->text + object->meta_at, object->meta_len);
         buf_putc(body, '}');
     }
@@ -215,7 +252,8 @@ void collection_list(struct call *call, const struct route *route)
         call_fail(call);
         return;
     }
-    if (accept_form(call, &form) < 0 || collect(call, route, &page) < 0)
+    if (accept_form(call, &form) < 0 || table_include_of(call, form, NULL) < 0 ||
+        collect(call, route, &page) < 0)
         call_fail(call);
     else
         reply_page(call, route, &page, form);
@@ -229,12 +267,6 @@ void collection_delete(struct call *call, const struct route *route)
     struct write write;
     enum form form;
 
-    if (route->kind->namespaced && !*route->ns) {
-        failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s",
-                    "the server does not allow this method on the requested resource");
-        call_fail(call);
-        return;
-    }
     if (accept_form(call, &form) < 0 || body_write(call, &write, route, NULL) < 0 ||
         body_delete_options(call, &options, &write.dry_run) < 0 || collect(call, route, &page) < 0) {
         call_fail(call);
@@ -247,11 +279,13 @@ void collection_delete(struct call *call, const struct route *route)
         struct written written;
 
         write.failure = &failure;
-        if (registry_delete(call->registry, &write, route->kind, object->ns, object->name, &options, &written) == 0) {
+        if (registry_delete(call->registry, &write, route->kind, object->ns, object->name, &options,
+                            &written) == 0) {
             vec_push(&gone.objects, object_ref(written.object));
             gone.text_bytes += written.object->text_len;
         } else if (failure.code != 404) {
             call->failure = failure;
+            break;
         }
     }
     gone.revision = store_revision(call->store);
@@ -260,7 +294,7 @@ void collection_delete(struct call *call, const struct route *route)
         call_fail(call);
     else
         reply_page(call, route, &gone, form == FORM_TABLE ? FORM_JSON : form);
-    VEC_EACH (&gone.objects, it)
+    VEC_EACH(&gone.objects, it)
         object_unref((struct object *)*it);
     vec_done(&page.objects);
     vec_done(&gone.objects);

@@ -7,6 +7,7 @@
 #include <sys/utsname.h>
 
 #define SEGMENTS_MAX 16
+#define BODY_MAX     3145728 /* bytes of a request about objects, as Kubernetes has it */
 
 static const struct method {
     const char *http;
@@ -20,7 +21,8 @@ static const struct method {
     {"POST", "create", "create", VERB_CREATE, VERB_CREATE, object_create, object_create},
     {"PUT", "update", NULL, VERB_UPDATE, 0, object_update, NULL},
     {"PATCH", "patch", NULL, VERB_PATCH, 0, object_patch, NULL},
-    {"DELETE", "delete", "deletecollection", VERB_DELETE, VERB_DELETE_COLLECTION, object_delete, collection_delete},
+    {"DELETE", "delete", "deletecollection", VERB_DELETE, VERB_DELETE_COLLECTION, object_delete,
+     collection_delete},
 };
 
 static const struct method *method_of(const char *http)
@@ -42,7 +44,8 @@ static int split_path(struct arena *arena, const char *path, const char *segment
 
         if (!part.len && !rest.len)
             break;
-        if (count == SEGMENTS_MAX || !buf_url_decode(&text, part, false))
+        if (count == SEGMENTS_MAX || !buf_url_decode(&text, part, false) ||
+            memchr(buf_view(&text).s, '/', text.len))
             return -1;
         segments[count++] = arena_strndup(arena, buf_view(&text).s, text.len);
     }
@@ -50,7 +53,8 @@ static int split_path(struct arena *arena, const char *path, const char *segment
 }
 
 /* Segments after the group and version. */
-static bool find_route(const char *group, const char *version, const char **segments, int count, struct route *ret)
+static bool find_route(const char *group, const char *version, const char **segments, int count,
+                       struct route *ret)
 {
     struct str g = str_from(group), v = str_from(version);
 
@@ -77,10 +81,11 @@ static bool find_route(const char *group, const char *version, const char **segm
     return !(ret->kind->namespaced && *ret->name && !*ret->ns);
 }
 
-static int not_allowed(struct call *call)
+static void not_allowed(struct call *call)
 {
-    return failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s",
-                       "the server does not allow this method on the requested resource");
+    failure_generic(&call->failure, call->arena, 405, "MethodNotAllowed",
+                    "the server does not allow this method on the requested resource");
+    call_fail(call);
 }
 
 static void dispatch(struct call *call, const struct route *route)
@@ -97,9 +102,9 @@ static void dispatch(struct call *call, const struct route *route)
     };
     unsigned bit;
 
-    if (!method || (!one && !method->collection) || (one && method->bit == VERB_CREATE && !route->sub)) {
+    if (!method || (!one && !method->collection) || (one && method->bit == VERB_CREATE && !route->sub) ||
+        (!one && method->bit != VERB_GET && route->kind->namespaced && !*route->ns)) {
         not_allowed(call);
-        call_fail(call);
         return;
     }
     bit = watch ? VERB_WATCH : one ? method->bit : method->collection_bit;
@@ -110,6 +115,11 @@ static void dispatch(struct call *call, const struct route *route)
     }
     if (!(offered & bit)) {
         not_allowed(call);
+        return;
+    }
+    if (call->req->body.len > BODY_MAX) {
+        failure_set(&call->failure, call->arena, 413, "RequestEntityTooLarge",
+                    "Request entity too large: limit is %d", BODY_MAX);
         call_fail(call);
         return;
     }
@@ -130,8 +140,7 @@ static void reply_text(struct call *call, const char *content_type, struct str t
     struct buf body = {0};
 
     if (!text.s) {
-        failure_set(&call->failure, call->arena, 404, "NotFound", "the server could not find the requested resource");
-        call_fail(call);
+        call_not_found(call);
         return;
     }
     buf_str(&body, text);
@@ -152,10 +161,12 @@ static void discovery_root(struct call *call, const char *root)
             struct str doc = discovery_aggregated(root, version);
 
             if (doc.s) {
-                reply_text(call,
-                           arena_printf(call->arena,
-                                        "application/json;g=apidiscovery.k8s.io;v=%s;as=APIGroupDiscoveryList", version),
-                           doc);
+                reply_text(
+                    call,
+                    arena_printf(call->arena,
+                                 "application/json;g=apidiscovery.k8s.io;v=%s;as=APIGroupDiscoveryList",
+                                 version),
+                    doc);
                 return;
             }
         } else if (strstr(text, "application/json") || strstr(text, "*/*")) {
@@ -176,7 +187,8 @@ static void openapi(struct call *call, const char **segments, int count)
     if (count >= 2 && streq(segments[1], "v3")) {
         for (int i = 2; i < count; i++)
             buf_printf(&path, "%s%s", i > 2 ? "/" : "", segments[i]);
-        reply_text(call, "application/json", count == 2 ? openapi_v3_index() : openapi_v3_document(path.data));
+        reply_text(call, "application/json",
+                   count == 2 ? openapi_v3_index() : openapi_v3_document(path.data));
         return;
     }
     reply_text(call, NULL, (struct str){0});
@@ -215,8 +227,12 @@ bool kube_handle(struct call *call)
     int count = split_path(call->arena, path, segments);
     int skip;
 
-    if (count < 1 || (!streq(segments[0], "api") && !streq(segments[0], "apis") && !streq(segments[0], "openapi") &&
-                      !streq(path, "/version") && !is_health(path)))
+    if (count < 0 && starts_with(path, "/api")) {
+        call_not_found(call);
+        return true;
+    }
+    if (count < 1 || (!streq(segments[0], "api") && !streq(segments[0], "apis") &&
+                      !streq(segments[0], "openapi") && !streq(path, "/version") && !is_health(path)))
         return false;
     /* "/api/state" is the old queue page's. */
     if (streq(segments[0], "api") && count >= 2 && streq(segments[1], "state"))
@@ -234,7 +250,11 @@ bool kube_handle(struct call *call)
         call_fail(call);
         return true;
     }
-    if (is_health(path))
+    if (!streq(call->req->method, "GET") && !streq(call->req->method, "HEAD"))
+        not_allowed(call);
+    else if (skip == 3 && streq(segments[0], "apis") && count > 1 && !discovery_legacy_group(segments[1]).s)
+        call_page_not_found(call);
+    else if (is_health(path))
         reply_text(call, "text/plain; charset=utf-8", STR("ok"));
     else if (streq(path, "/version"))
         version(call);

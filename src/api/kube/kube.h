@@ -3,6 +3,7 @@
 
 #include "api/call.h"
 #include "objects/selector.h"
+#include "objects/table.h"
 
 /* Where a request points. */
 struct route {
@@ -20,6 +21,9 @@ void kube_end_watches(struct api *api);
 enum form { FORM_JSON, FORM_YAML, FORM_TABLE, FORM_PARTIAL };
 /* -1: 406. */
 int accept_form(struct call *call, enum form *ret);
+/* -1: includeObject is none that a Table has. ret may be NULL. */
+int table_include_of(struct call *call, enum form form, enum table_include *ret);
+int revision_too_large(struct call *call, int64_t revision); /* -1, with the 504 */
 
 /* body.c: request bodies as documents. */
 int body_decode(struct call *call, const struct kind *kind, struct json **ret, const char **duplicates);

@@ -1,6 +1,5 @@
 /* One object: get, create, update, patch, delete; and the forms of an answer. */
 #include "api/kube/kube.h"
-
 #include "base/clock.h"
 #include "base/yaml.h"
 #include "objects/table.h"
@@ -16,7 +15,8 @@ int accept_form(struct call *call, enum form *ret)
     while (str_split(&rest, ',', &item)) {
         const char *text = arena_strndup(call->arena, str_trim(item).s, str_trim(item).len);
 
-        if (starts_with(text, "application/json") && strstr(text, "as=Table")) {
+        if (starts_with(text, "application/json") && strstr(text, "as=Table") &&
+            (strstr(text, "v=v1;") || strstr(text, "v=v1beta1") || ends_with(text, "v=v1"))) {
             *ret = FORM_TABLE;
             return 0;
         }
@@ -26,23 +26,69 @@ int accept_form(struct call *call, enum form *ret)
         }
         if (strstr(text, "as="))
             continue;
-        if (starts_with(text, "application/json") || starts_with(text, "*/*") || starts_with(text, "application/*"))
+        if (starts_with(text, "application/json") || starts_with(text, "*/*") ||
+            starts_with(text, "application/*"))
             return 0;
         if (starts_with(text, "application/yaml")) {
             *ret = FORM_YAML;
             return 0;
         }
     }
-    return failure_set(&call->failure, call->arena, 406, "NotAcceptable",
-                       "only the following media types are accepted: application/json, application/yaml, "
-                       "application/vnd.kubernetes.protobuf");
+    if (strstr(accept, "as="))
+        return failure_set(&call->failure, call->arena, 406, "NotAcceptable",
+                           "only the following media types are accepted: application/json, application/yaml, "
+                           "application/vnd.kubernetes.protobuf");
+    return failure_generic(
+        &call->failure, call->arena, 406, "NotAcceptable",
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
+        "application/vnd.kubernetes.protobuf");
 }
 
-static enum table_include include_of(struct call *call)
+int table_include_of(struct call *call, enum form form, enum table_include *ret)
 {
     const char *text = query_string(call, "includeObject");
 
-    return streq(text, "None") ? TABLE_NONE : streq(text, "Object") ? TABLE_OBJECT : TABLE_METADATA;
+    if (form == FORM_TABLE && *text && !streq(text, "None") && !streq(text, "Object") &&
+        !streq(text, "Metadata"))
+        return failure_bad_request(
+            &call->failure, call->arena,
+            "Unable to convert to Table as requested: includeObject: Invalid value: \"%s\": must be "
+            "'Metadata', 'Object', 'None', or empty",
+            text);
+    if (ret)
+        *ret = streq(text, "None") ? TABLE_NONE : streq(text, "Object") ? TABLE_OBJECT : TABLE_METADATA;
+    return 0;
+}
+
+/* A version that is not there yet cannot be read. */
+static int check_get_revision(struct call *call)
+{
+    const char *text = query_string(call, "resourceVersion");
+    int64_t revision;
+
+    if (!*text)
+        return 0;
+    if (!str_to_int(str_from(text), &revision) || revision < 0)
+        return failure_set(
+            &call->failure, call->arena, 500, "",
+            "resourceVersion: Invalid value: \"%s\": strconv.ParseUint: parsing \"%s\": invalid syntax", text,
+            text);
+    return revision > store_revision(call->store) ? revision_too_large(call, revision) : 0;
+}
+
+int revision_too_large(struct call *call, int64_t revision)
+{
+    struct json *cause;
+
+    failure_set(&call->failure, call->arena, 504, "Timeout",
+                "Too large resource version: %lld, current: %lld", (long long)revision,
+                (long long)store_revision(call->store));
+    call->failure.retry_after = 1;
+    call->failure.causes = json_new_array(call->arena);
+    cause = json_push_object(call->arena, call->failure.causes);
+    json_set_string(call->arena, cause, "reason", "ResourceVersionTooLarge");
+    json_set_string(call->arena, cause, "message", "Too large resource version");
+    return -1;
 }
 
 static void write_partial(struct buf *body, const struct object *object)
@@ -55,13 +101,17 @@ static void write_partial(struct buf *body, const struct object *object)
 void object_reply(struct call *call, int status, const struct object *object, enum form form)
 {
     const char *type = "application/json";
+    enum table_include include = TABLE_METADATA;
     struct buf body = {0};
 
     switch (form) {
     case FORM_TABLE:
-        table_begin(&body, object->kind,
-                    str_from(arena_printf(call->arena, "{\"resourceVersion\":\"%lld\"}", (long long)object->rv)), true);
-        table_row(&body, object, include_of(call), call->now);
+        table_include_of(call, FORM_JSON, &include);
+        table_begin(
+            &body, object->kind,
+            str_from(arena_printf(call->arena, "{\"resourceVersion\":\"%lld\"}", (long long)object->rv)),
+            true);
+        table_row(&body, object, include, call->now);
         table_end(&body);
         break;
     case FORM_YAML:
@@ -86,7 +136,8 @@ void object_get(struct call *call, const struct route *route)
     const struct object *object;
     enum form form;
 
-    if (accept_form(call, &form) < 0) {
+    if (accept_form(call, &form) < 0 || table_include_of(call, form, NULL) < 0 ||
+        check_get_revision(call) < 0) {
         call_fail(call);
         return;
     }
@@ -172,16 +223,16 @@ void object_patch(struct call *call, const struct route *route)
     enum form form;
 
     if (!patch_type_of(http_req_header(call->req, "Content-Type"), &type)) {
-        failure_set(&call->failure, call->arena, 415, "UnsupportedMediaType",
-                    "the body of the request was in an unknown format - accepted media types include: "
-                    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, "
-                    "application/apply-patch+yaml");
+        failure_generic(&call->failure, call->arena, 415, "UnsupportedMediaType",
+                        "415: Unsupported Media Type");
         call_fail(call);
         return;
     }
-    if (accept_form(call, &form) < 0 || patch_options(call, type) < 0 || body_write(call, &write, route, NULL) < 0 ||
+    if (accept_form(call, &form) < 0 || patch_options(call, type) < 0 ||
+        body_write(call, &write, route, NULL) < 0 ||
         decode_patch(call, type, &patch, &write.duplicates) < 0 ||
-        registry_patch(call->registry, &write, route->kind, route->ns, route->name, type, patch, &written) < 0)
+        registry_patch(call->registry, &write, route->kind, route->ns, route->name, type, patch, &written) <
+            0)
         call_fail(call);
     else
         answer_written(call, written.created ? 201 : 200, &written, form);
@@ -190,8 +241,8 @@ void object_patch(struct call *call, const struct route *route)
 /* Kinds whose deletion is answered with the object; others get a Status. */
 static bool answers_object(const struct kind *kind)
 {
-    static const int ids[] = {KIND_POD,   KIND_SERVICE, KIND_SERVICE_ACCOUNT, KIND_PVC,
-                              KIND_PV,    KIND_RESOURCE_QUOTA, KIND_STORAGE_CLASS};
+    static const int ids[] = {KIND_POD, KIND_SERVICE,        KIND_SERVICE_ACCOUNT, KIND_PVC,
+                              KIND_PV,  KIND_RESOURCE_QUOTA, KIND_STORAGE_CLASS};
 
     for (size_t i = 0; i < ARRAY_LEN(ids); i++)
         if (ids[i] == kind->id)

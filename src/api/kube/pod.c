@@ -1,7 +1,6 @@
 /* What can be asked of a pod beside its document: binding to a node, eviction, and the streams that a
  * node agent serves. */
 #include "api/kube/kube.h"
-
 #include "base/clock.h"
 
 struct bind {
@@ -18,13 +17,13 @@ static bool set_node(void *arg, struct arena *arena, struct json *doc)
     json_set_string(arena, json_need_object(arena, doc, "spec"), "nodeName", bind->node);
     if (json_len(bind->annotations)) {
         annotations = json_need_object(arena, json_get(doc, "metadata"), "annotations");
-        JSON_EACH_MEMBER (bind->annotations, it)
+        JSON_EACH_MEMBER(bind->annotations, it)
             json_set_str(arena, annotations, (struct str){it->key, it->key_len}, it->value);
     }
     conditions = json_get(json_need_object(arena, doc, "status"), "conditions");
     if (!json_is(conditions, JSON_ARRAY))
         conditions = json_set_array(arena, json_get(doc, "status"), "conditions");
-    JSON_EACH (conditions, it)
+    JSON_EACH(conditions, it)
         if (streq(json_get_string(it, "type"), "PodScheduled"))
             condition = it;
     if (!condition)
@@ -60,28 +59,40 @@ static int bind_pod(struct call *call, const struct object *pod, const struct js
     struct bind bind = {.node = json_at_string(binding, "target.name"),
                         .annotations = json_at(binding, "metadata.annotations"),
                         .time = clock_format(call->now, time)};
-    struct write write = {.arena = call->arena, .failure = &call->failure, .now = call->now,
+    struct write write = {.arena = call->arena,
+                          .failure = &call->failure,
+                          .now = call->now,
+                          .keep_generation = true,
                           .dry_run = streq(query_string(call, "dryRun"), "All")};
+    const char *target = json_string_or(json_at(binding, "target.kind"), "");
+    const char *name = json_string_or(json_at(binding, "metadata.name"), "");
     CLEANUP(written_done) struct written written = {0};
 
-    if (!bind.node || !*bind.node) {
-        struct field_errors errors = {.arena = call->arena};
-
-        field_required(&errors, "target.name", "%s", "");
-        return field_errors_finish(&errors, &call->failure, "", "Binding", pod->name);
-    }
+    if (*name && !streq(name, pod->name))
+        return failure_bad_request(&call->failure, call->arena,
+                                   "name in URL does not match name in Binding object");
+    if (!bind.node || !*bind.node)
+        return failure_set(&call->failure, call->arena, 500, "", "target.name: Required value");
+    if (*target && !streq(target, "Node"))
+        return failure_set(&call->failure, call->arena, 500, "",
+                           "target.kind: Unsupported value: \"%s\": supported values: \"Node\", \"<empty>\"",
+                           target);
     if (uid && *uid && !streq(uid, pod->uid))
-        return bind_conflict(call, pod,
-                             arena_printf(call->arena,
-                                          "Precondition failed: UID in precondition: %s, UID in object meta: %s", uid,
-                                          pod->uid));
+        return failure_conflict(
+            &call->failure, call->arena, "", "pods", pod->name,
+            arena_printf(call->arena, "Precondition failed: UID in precondition: %s, UID in object meta: %s",
+                         uid, pod->uid));
     if (pod->deleting)
-        return bind_conflict(call, pod, arena_printf(call->arena, "pod %s is being deleted, cannot be assigned to a host", pod->name));
+        return bind_conflict(
+            call, pod,
+            arena_printf(call->arena, "pod %s is being deleted, cannot be assigned to a host", pod->name));
     if (node && *node)
-        return bind_conflict(call, pod,
-                             arena_printf(call->arena, "pod %s is already assigned to node \"%s\"", pod->name, node));
+        return bind_conflict(
+            call, pod,
+            arena_printf(call->arena, "pod %s is already assigned to node \"%s\"", pod->name, node));
     if (json_len(json_at(doc, "spec.schedulingGates")))
-        return bind_conflict(call, pod, arena_printf(call->arena, "pod %s has non-empty .spec.schedulingGates", pod->name));
+        return bind_conflict(
+            call, pod, arena_printf(call->arena, "pod %s has non-empty .spec.schedulingGates", pod->name));
     return registry_edit_object(call->registry, &write, pod, set_node, &bind, &written);
 }
 
@@ -108,8 +119,8 @@ static int decode_as(struct call *call, const char *type, struct json **ret)
     if (body_decode(call, kind, ret, &duplicates) < 0)
         return -1;
     if (schema_check(schema_type_find(type), call->arena, *ret, true, NULL, &err) < 0)
-        return failure_bad_request(&call->failure, call->arena, "%s in version \"v1\" cannot be handled as a %s: %s", type,
-                                   type, err.msg);
+        return failure_bad_request(&call->failure, call->arena,
+                                   "%s in version \"v1\" cannot be handled as a %s: %s", type, type, err.msg);
     return 0;
 }
 
@@ -118,20 +129,64 @@ static void binding(struct call *call, const struct route *route)
     const struct object *pod;
     struct json *doc;
 
-    if (decode_as(call, "Binding", &doc) < 0 || !(pod = find_pod(call, route)) || bind_pod(call, pod, doc) < 0)
+    if (decode_as(call, "Binding", &doc) < 0 || !(pod = find_pod(call, route)) ||
+        bind_pod(call, pod, doc) < 0)
         call_fail(call);
     else
         reply_success(call, 201);
 }
 
+static int check_eviction_name(struct call *call, const struct route *route, const struct json *doc)
+{
+    const char *name = json_string_or(json_at(doc, "metadata.name"), "");
+
+    if (*name && !streq(name, route->name))
+        return failure_bad_request(&call->failure, call->arena,
+                                   "name in URL does not match name in Eviction object");
+    return 0;
+}
+
+static bool add_disruption(void *arg, struct arena *arena, struct json *doc)
+{
+    struct json *status = json_need_object(arena, doc, "status");
+    struct json *conditions = json_get(status, "conditions"), *condition;
+    const char *phase = json_string_or(json_get(status, "phase"), "");
+
+    if (streq(phase, "Succeeded") || streq(phase, "Failed"))
+        return false;
+    if (!json_is(conditions, JSON_ARRAY))
+        conditions = json_set_array(arena, status, "conditions");
+    condition = json_push_object(arena, conditions);
+    json_set_string(arena, condition, "type", "DisruptionTarget");
+    json_set_string(arena, condition, "status", "True");
+    json_set_string(arena, condition, "lastTransitionTime", arg);
+    json_set_string(arena, condition, "reason", "EvictionByEvictionAPI");
+    json_set_string(arena, condition, "message", "Eviction API: evicting");
+    return true;
+}
+
+/* Says on the pod why it goes, so that Jobs need not count it as a failure. */
+static void mark_evicted(struct call *call, const struct object *pod)
+{
+    struct failure ignored = {0};
+    struct write write = {.arena = call->arena, .failure = &ignored, .now = call->now};
+    struct written written;
+    char time[CLOCK_TEXT_MAX];
+
+    registry_edit_object(call->registry, &write, pod, add_disruption, clock_format(call->now, time),
+                         &written);
+}
+
 static void eviction(struct call *call, const struct route *route)
 {
     struct delete_options options = {0};
+    const struct object *pod;
     struct written written;
     struct write write;
     struct json *doc, *value;
 
-    if (decode_as(call, "Eviction", &doc) < 0 || body_write(call, &write, route, NULL) < 0 || !find_pod(call, route)) {
+    if (decode_as(call, "Eviction", &doc) < 0 || body_write(call, &write, route, NULL) < 0 ||
+        check_eviction_name(call, route, doc) < 0 || !(pod = find_pod(call, route))) {
         call_fail(call);
         return;
     }
@@ -142,6 +197,8 @@ static void eviction(struct call *call, const struct route *route)
     options.uid = json_at_string(doc, "deleteOptions.preconditions.uid");
     options.resource_version = json_at_string(doc, "deleteOptions.preconditions.resourceVersion");
     write.dry_run |= streq(json_string(json_item(json_at(doc, "deleteOptions.dryRun"), 0)), "All");
+    if (!write.dry_run && !pod->deleting)
+        mark_evicted(call, pod);
     if (registry_delete(call->registry, &write, route->kind, route->ns, route->name, &options, &written) < 0)
         call_fail(call);
     else
@@ -149,14 +206,15 @@ static void eviction(struct call *call, const struct route *route)
 }
 
 /* Which container is meant: the one named, or the only one. */
-static int find_container(struct call *call, const struct object *pod, const struct json *doc, const char **ret)
+static int find_container(struct call *call, const struct object *pod, const struct json *doc,
+                          const char **ret)
 {
     static const char *const lists[] = {"spec.containers", "spec.initContainers", "spec.ephemeralContainers"};
     const char *asked = query_string(call, "container");
     CLEANUP(buf_done) struct buf names = {0};
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-        JSON_EACH (json_at(doc, lists[i]), it) {
+        JSON_EACH(json_at(doc, lists[i]), it) {
             const char *name = json_get_string(it, "name");
 
             if (*asked && streq(asked, name)) {
@@ -167,29 +225,63 @@ static int find_container(struct call *call, const struct object *pod, const str
                 buf_printf(&names, "%s%s", names.len ? " " : "", name);
         }
     if (*asked)
-        return failure_bad_request(&call->failure, call->arena, "container %s is not valid for pod %s", asked, pod->name);
+        return failure_bad_request(&call->failure, call->arena, "container %s is not valid for pod %s", asked,
+                                   pod->name);
     if (json_len(json_at(doc, "spec.containers")) != 1)
         return failure_bad_request(&call->failure, call->arena,
-                                   "a container name must be specified for pod %s, choose one of: [%s]", pod->name,
-                                   names.data);
+                                   "a container name must be specified for pod %s, choose one of: [%s]",
+                                   pod->name, names.data);
     *ret = json_get_string(json_item(json_at(doc, "spec.containers"), 0), "name");
     return 0;
+}
+
+static void check_log_number(struct call *call, struct field_errors *errors, const char *name, int64_t min)
+{
+    const char *text = query_string(call, name);
+    int64_t value;
+
+    if (!*text)
+        return;
+    if (!str_to_int(str_from(text), &value))
+        field_invalid(errors, name, json_new_string(call->arena, text), "%s", "must be a whole number");
+    else if (value < min)
+        field_invalid(errors, name, json_new_int(call->arena, value), "must be greater than %s%lld",
+                      min ? "" : "or equal to ", (long long)(min ? min - 1 : 0));
+}
+
+static int check_log_options(struct call *call, const struct route *route)
+{
+    struct field_errors errors = {.arena = call->arena};
+
+    check_log_number(call, &errors, "tailLines", 0);
+    check_log_number(call, &errors, "limitBytes", 1);
+    if (*query_string(call, "sinceSeconds") && *query_string(call, "sinceTime"))
+        field_forbidden(&errors, "[]", "%s", "at most one of `sinceTime` or `sinceSeconds` may be specified");
+    else
+        check_log_number(call, &errors, "sinceSeconds", 1);
+    return field_errors_finish(&errors, &call->failure, "", "PodLogOptions", route->name);
 }
 
 /* log, exec, attach, portforward of a pod that no agent runs. */
 static void stream(struct call *call, const struct route *route)
 {
     const struct object *pod = find_pod(call, route);
+    bool log = streq(route->sub->name, "log");
     const char *container;
+    struct buf nothing = {0};
     struct json *doc;
 
-    if (!pod) {
+    if (!pod || (log && check_log_options(call, route) < 0)) {
         call_fail(call);
         return;
     }
     doc = object_json(pod, call->arena);
     if (!streq(route->sub->name, "portforward") && find_container(call, pod, doc, &container) < 0) {
         call_fail(call);
+        return;
+    }
+    if (log && !json_string_or(json_at(doc, "spec.nodeName"), "")[0]) {
+        call_reply(call, 204, NULL, &nothing);
         return;
     }
     if (!json_string_or(json_at(doc, "spec.nodeName"), "")[0])
@@ -204,7 +296,8 @@ static const struct pod_route {
     const char *name;
     void (*handle)(struct call *call, const struct route *route);
 } pod_routes[] = {
-    {"binding", binding}, {"eviction", eviction}, {"log", stream}, {"exec", stream}, {"attach", stream}, {"portforward", stream},
+    {"binding", binding}, {"eviction", eviction}, {"log", stream},
+    {"exec", stream},     {"attach", stream},     {"portforward", stream},
 };
 
 bool pod_subresource(struct call *call, const struct route *route)

@@ -1,18 +1,21 @@
 /* Kinds that are questions: what may I do, who am I, how much is used. */
 #include "api/kube/kube.h"
-
 #include "base/clock.h"
 
 static void reply_review(struct call *call, const struct kind *kind, struct json *doc)
 {
     struct json *answer = json_new_object(call->arena);
+    char time[CLOCK_TEXT_MAX];
     struct json *meta;
 
     json_set_string(call->arena, answer, "kind", kind->name);
     json_set_string(call->arena, answer, "apiVersion", kind_api_version(kind));
     meta = json_set_object(call->arena, answer, "metadata");
-    json_set(call->arena, meta, "creationTimestamp", *json_new_null(call->arena));
-    JSON_EACH_MEMBER (doc, it)
+    if (kind->id == KIND_SELF_SUBJECT_REVIEW)
+        json_set_string(call->arena, meta, "creationTimestamp", clock_format(call->now, time));
+    else
+        json_set(call->arena, meta, "creationTimestamp", *json_new_null(call->arena));
+    JSON_EACH_MEMBER(doc, it)
         if (!streq(it->key, "kind") && !streq(it->key, "apiVersion") && !streq(it->key, "metadata"))
             json_set(call->arena, answer, it->key, it->value);
     call_reply_json(call, 201, answer);
@@ -60,11 +63,30 @@ static bool review_access(struct call *call, const struct json *spec, const char
     return access_allowed(call->registry, &call->who, &access);
 }
 
+static int check_access_spec(struct call *call, const struct kind *kind, const struct json *spec)
+{
+    const struct json *resource = json_get(spec, "resourceAttributes"),
+                      *path = json_get(spec, "nonResourceAttributes");
+    struct field_errors errors = {.arena = call->arena};
+
+    if (resource && path)
+        field_invalid(&errors, "spec.nonResourceAttributes", path, "%s",
+                      "cannot be specified in combination with resourceAttributes");
+    else if (!resource && !path)
+        field_invalid(&errors, "spec.resourceAttributes", json_new_string(call->arena, "null"), "%s",
+                      "exactly one of nonResourceAttributes or resourceAttributes must be specified");
+    return field_errors_finish(&errors, &call->failure, kind->group, "", "");
+}
+
 static void access_review(struct call *call, const struct kind *kind, struct json *doc)
 {
     struct json *status = json_set_object(call->arena, doc, "status");
     const char *reason;
 
+    if (check_access_spec(call, kind, json_get(doc, "spec")) < 0) {
+        call_fail(call);
+        return;
+    }
     json_set_bool(call->arena, status, "allowed", review_access(call, json_get(doc, "spec"), &reason));
     if (*reason)
         json_set_string(call->arena, status, "reason", reason);
@@ -77,17 +99,26 @@ static void rules_review(struct call *call, const struct kind *kind, struct json
     struct json *status = json_set_object(call->arena, doc, "status");
     struct json *paths, *rule;
 
-    json_set(call->arena, status, "resourceRules", *access_rules(call->registry, &call->who, ns, call->arena));
+    if (!*ns) {
+        failure_bad_request(&call->failure, call->arena, "no namespace on request");
+        call_fail(call);
+        return;
+    }
+    json_set_object(call->arena, doc, "spec");
+    status = json_get(doc, "status");
+    json_set(call->arena, status, "resourceRules",
+             *access_rules(call->registry, &call->who, ns, call->arena));
     paths = json_set_array(call->arena, status, "nonResourceRules");
     rule = json_push_object(call->arena, paths);
-    json_push_string(call->arena, json_set_array(call->arena, rule, "verbs"), access_is_admin(&call->who) ? "*" : "get");
+    json_push_string(call->arena, json_set_array(call->arena, rule, "verbs"),
+                     access_is_admin(&call->who) ? "*" : "get");
     rule = json_item(paths, 0);
     paths = json_set_array(call->arena, rule, "nonResourceURLs");
     if (access_is_admin(&call->who)) {
         json_push_string(call->arena, paths, "*");
     } else {
-        static const char *const urls[] = {"/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*",
-                                           "/readyz", "/version"};
+        static const char *const urls[] = {"/api",   "/api/*",   "/apis",      "/apis/*", "/healthz",
+                                           "/livez", "/openapi", "/openapi/*", "/readyz", "/version"};
 
         for (size_t i = 0; i < ARRAY_LEN(urls); i++)
             json_push_string(call->arena, paths, urls[i]);
@@ -116,7 +147,8 @@ static void metrics(struct call *call, const struct route *route)
 
     if (*route->name) {
         failure_not_found(&call->failure, call->arena, route->kind->group, route->kind->plural,
-                          *route->ns ? arena_printf(call->arena, "%s/%s", route->ns, route->name) : route->name);
+                          *route->ns ? arena_printf(call->arena, "%s/%s", route->ns, route->name)
+                                     : route->name);
         call_fail(call);
         return;
     }
@@ -145,8 +177,8 @@ void review_handle(struct call *call, const struct route *route)
         return;
     }
     if (schema_check(kind_schema(kind), call->arena, doc, true, NULL, &err) < 0) {
-        failure_bad_request(&call->failure, call->arena, "%s in version \"%s\" cannot be handled as a %s: %s", kind->name,
-                            kind->version, kind->name, err.msg);
+        failure_bad_request(&call->failure, call->arena, "%s in version \"%s\" cannot be handled as a %s: %s",
+                            kind->name, kind->version, kind->name, err.msg);
         call_fail(call);
         return;
     }

@@ -1,12 +1,11 @@
 /* Watches: a stream of lines, one per change. What is there at the start is gathered when the request
  * comes and sent once it is durable; the store tells the rest, each after its commit. */
 #include "api/kube/kube.h"
-
 #include "base/clock.h"
 #include "base/log.h"
 #include "objects/table.h"
 
-#define LOG_MODULE "watch"
+#define LOG_MODULE        "watch"
 
 #define BOOKMARK_INTERVAL (60 * NSEC_PER_SEC)
 
@@ -81,7 +80,8 @@ static const struct object *as_left(struct arena *arena, const struct object *be
 {
     struct json *doc = object_json(before, arena);
 
-    json_set_string(arena, json_get(doc, "metadata"), "resourceVersion", arena_printf(arena, "%lld", (long long)rv));
+    json_set_string(arena, json_get(doc, "metadata"), "resourceVersion",
+                    arena_printf(arena, "%lld", (long long)rv));
     return object_new(before->kind, arena, doc);
 }
 
@@ -116,16 +116,20 @@ static void add_bookmark(struct call_watch *w, struct buf *out, int64_t revision
 
     if (w->form == FORM_TABLE) {
         buf_printf(out,
-                   "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{"
-                   "\"resourceVersion\":\"%lld\"},\"columnDefinitions\":null,\"rows\":[{\"cells\":[],\"object\":{\"kind\":"
-                   "\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{\"resourceVersion\":\"%lld\","
+                   "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/"
+                   "v1\",\"metadata\":{"
+                   "\"resourceVersion\":\"%lld\"},\"columnDefinitions\":null,\"rows\":[{\"cells\":[],"
+                   "\"object\":{\"kind\":"
+                   "\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/"
+                   "v1\",\"metadata\":{\"resourceVersion\":\"%lld\","
                    "\"creationTimestamp\":null%s}}}]}}\n",
                    (long long)revision, (long long)revision,
                    initial_end ? ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" : "");
         return;
     }
     buf_printf(out,
-               "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":"
+               "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{"
+               "\"resourceVersion\":"
                "\"%lld\",\"creationTimestamp\":null%s}}}\n",
                kind->name, kind_api_version(kind), (long long)revision,
                initial_end ? ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" : "");
@@ -189,8 +193,8 @@ static void send_expired(struct call_watch *w)
     struct call *call = w->call;
     struct buf line = {0};
 
-    failure_set(&call->failure, call->arena, 410, "Expired", "too old resource version: %lld (%lld)", (long long)w->from,
-                (long long)store_oldest(call->store));
+    failure_set(&call->failure, call->arena, 410, "Expired", "too old resource version: %lld (%lld)",
+                (long long)w->from, (long long)store_oldest(call->store));
     buf_puts(&line, "{\"type\":\"ERROR\",\"object\":");
     json_write(&line, failure_to_json(&call->failure, call->arena));
     buf_puts(&line, "}\n");
@@ -218,8 +222,8 @@ static void watch_start(struct call *call, const struct err *failed)
         call_fail_err(call, failed);
         return;
     }
-    if (store_watch(call->store, w->route.kind->id, *w->route.ns ? w->route.ns : NULL, w->from, on_event, on_idle, w,
-                    &w->watch, &err) < 0) {
+    if (store_watch(call->store, w->route.kind->id, *w->route.ns ? w->route.ns : NULL, w->from, on_event,
+                    on_idle, w, &w->watch, &err) < 0) {
         send_expired(w);
         return;
     }
@@ -245,9 +249,10 @@ static void watch_start(struct call *call, const struct err *failed)
 /* ADDED for everything that is there now. */
 static void gather(struct call_watch *w)
 {
-    struct store_slice slice = store_list(w->call->store, w->route.kind->id, *w->route.ns ? w->route.ns : NULL);
+    struct store_slice slice =
+        store_list(w->call->store, w->route.kind->id, *w->route.ns ? w->route.ns : NULL);
 
-    OBJECTS_EACH (slice, it)
+    OBJECTS_EACH(slice, it)
         if (selector_matches(w->selector, *it))
             add_line(w, &w->initial, "ADDED", *it);
     w->from = store_revision(w->call->store);
@@ -270,26 +275,24 @@ static int initial_events(struct call *call, bool *ret)
 static int start_revision(struct call *call, int64_t *ret)
 {
     const char *text = query_string(call, "resourceVersion");
-    struct field_errors errors = {.arena = call->arena};
 
     *ret = 0;
     if (!*text || (str_to_int(str_from(text), ret) && *ret >= 0))
         return 0;
-    field_invalid(&errors, "resourceVersion", json_new_string(call->arena, text), "%s", "must be a whole number");
-    return field_errors_finish(&errors, &call->failure, "meta.k8s.io", "ListOptions", "");
+    return failure_bad_request(&call->failure, call->arena,
+                               "resourceVersion: Invalid value: \"%s\": must be a whole number", text);
 }
 
 void watch_begin(struct call *call, const struct route *route)
 {
     struct call_watch *w = arena_zalloc(call->arena, sizeof(*w));
-    const char *include = query_string(call, "includeObject");
     bool initial;
 
     w->call = call;
     w->route = *route;
-    w->include = streq(include, "None") ? TABLE_NONE : streq(include, "Object") ? TABLE_OBJECT : TABLE_METADATA;
-    if (accept_form(call, &w->form) < 0 || list_selector(call, route, &w->selector) < 0 ||
-        initial_events(call, &initial) < 0 || start_revision(call, &w->from) < 0) {
+    if (accept_form(call, &w->form) < 0 || table_include_of(call, w->form, &w->include) < 0 ||
+        list_selector(call, route, &w->selector) < 0 || initial_events(call, &initial) < 0 ||
+        start_revision(call, &w->from) < 0) {
         call_fail(call);
         return;
     }

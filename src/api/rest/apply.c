@@ -1,7 +1,6 @@
 /* POST /v1/apply: manifests (YAML, several documents) as people have them. Each is put right where it can
  * be, with a warning per slip, and applied (server-side apply under the name "berth"). */
 #include "api/rest/rest.h"
-
 #include "base/yaml.h"
 #include "objects/lenient.h"
 
@@ -17,14 +16,15 @@ static const struct kind *find_kind(struct call *call, const struct json *doc)
     if (!*name)
         failure_bad_request(&call->failure, call->arena, "kind: missing");
     else
-        failure_set(&call->failure, call->arena, 404, "NotFound", "no matches for kind \"%s\" in version \"%s\"", name,
-                    api_version);
+        failure_set(&call->failure, call->arena, 404, "NotFound",
+                    "no matches for kind \"%s\" in version \"%s\"", name, api_version);
     return NULL;
 }
 
 static int apply_one(struct call *call, struct json *doc, struct json *item, struct json *warnings)
 {
-    const char *given = json_at_string(doc, "metadata.namespace"), *ns = query_string(call, "namespace"), *name;
+    const char *given = json_at_string(doc, "metadata.namespace"), *ns = query_string(call, "namespace"),
+               *name;
     struct write write = {
         .who = &call->who,
         .manager = "berth",
@@ -46,11 +46,16 @@ static int apply_one(struct call *call, struct json *doc, struct json *item, str
     if (!kind)
         return -1;
     name = json_string_or(json_at(doc, "metadata.name"), "");
-    ns = !kind->namespaced ? "" : given ? given : *ns ? ns : access_is_admin(&call->who) ? "default" : call->who.user;
+    ns = !kind->namespaced             ? ""
+         : given                       ? given
+         : *ns                         ? ns
+         : access_is_admin(&call->who) ? "default"
+                                       : call->who.user;
     json_set_string(call->arena, item, "kind", kind->name);
     json_set_string(call->arena, item, "apiVersion", kind_api_version(kind));
     json_set_string(call->arena, item, "resource",
-                    *kind->group ? arena_printf(call->arena, "%s.%s", kind->singular, kind->group) : kind->singular);
+                    *kind->group ? arena_printf(call->arena, "%s.%s", kind->singular, kind->group)
+                                 : kind->singular);
     if (kind->namespaced)
         json_set_string(call->arena, item, "namespace", ns);
     json_set_string(call->arena, item, "name", name);
@@ -66,14 +71,16 @@ static int apply_one(struct call *call, struct json *doc, struct json *item, str
         registry_patch(call->registry, &write, kind, ns, name, PATCH_APPLY, doc, &written) < 0)
         return -1;
     json_set_string(call->arena, item, "result",
-                    written.created ? "created" : written.object->rv == rv && !write.dry_run ? "unchanged" : "configured");
+                    written.created                              ? "created"
+                    : written.object->rv == rv && !write.dry_run ? "unchanged"
+                                                                 : "configured");
     return 0;
 }
 
 /* A List stands for its items. */
 static void expand(struct call *call, const struct json *docs, struct json *out)
 {
-    JSON_EACH (docs, it) {
+    JSON_EACH(docs, it) {
         if (streq(json_get_string(it, "kind"), "List"))
             expand(call, json_get(it, "items"), out);
         else
@@ -83,7 +90,8 @@ static void expand(struct call *call, const struct json *docs, struct json *out)
 
 void rest_apply(struct call *call, const char *id)
 {
-    struct json *docs, *all = json_new_array(call->arena), *answer = json_new_object(call->arena), *items, *first;
+    struct json *docs, *all = json_new_array(call->arena), *answer = json_new_object(call->arena), *items,
+                       *first;
     struct err err = {0};
     size_t i = 0;
 
@@ -102,7 +110,7 @@ void rest_apply(struct call *call, const char *id)
     first = json_new_array(call->arena);
     lenient_separators(call->req->body, call->arena, first);
     items = json_set_array(call->arena, answer, "items");
-    JSON_EACH (all, doc) {
+    JSON_EACH(all, doc) {
         struct json *item = json_push_object(call->arena, items);
         struct json *warnings = i++ ? json_new_array(call->arena) : first;
 

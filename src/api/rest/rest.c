@@ -98,8 +98,9 @@ bool rest_handle(struct call *call)
         if (!streq(route->method, call->req->method))
             continue;
         if (!may(call, route->who)) {
-            failure_set(&call->failure, call->arena, 403, "Forbidden", "forbidden: User \"%s\" cannot %s path \"%s\"",
-                        call->who.user, route->method, call->req->path);
+            failure_set(&call->failure, call->arena, 403, "Forbidden",
+                        "forbidden: User \"%s\" cannot %s path \"%s\"", call->who.user, route->method,
+                        call->req->path);
             call_fail(call);
         } else {
             route->handle(call, id);
@@ -108,8 +109,8 @@ bool rest_handle(struct call *call)
     }
     if (!known_path)
         return false;
-    failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s", call->req->method,
-                call->req->path);
+    failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s",
+                call->req->method, call->req->path);
     call_fail(call);
     return true;
 }

@@ -1,8 +1,7 @@
 /* Users and tokens. A user is a namespace of that name, with the lab's default quota and limits where it
  * is new, and a client certificate. A token is random, shown once, kept as its hash. */
-#include "api/rest/rest.h"
-
 #include "api/auth.h"
+#include "api/rest/rest.h"
 #include "base/clock.h"
 #include "base/file.h"
 
@@ -14,10 +13,11 @@ static int user_name(struct call *call, const struct json *doc, const char *key,
     const char *name = json_string_or(json_get(doc, key), "");
     size_t len = strlen(name);
 
-    if (len == 0 || len > 63 || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != len || name[0] == '-' ||
-        name[len - 1] == '-')
-        return failure_bad_request(&call->failure, call->arena,
-                                   "%s: a user's name has 1 to 63 of a-z, 0-9 and -, and starts and ends without -", key);
+    if (len == 0 || len > 63 || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != len ||
+        name[0] == '-' || name[len - 1] == '-')
+        return failure_bad_request(
+            &call->failure, call->arena,
+            "%s: a user's name has 1 to 63 of a-z, 0-9 and -, and starts and ends without -", key);
     *ret = name;
     return 0;
 }
@@ -48,11 +48,13 @@ static int make_namespace(struct call *call, const char *name)
         .call = call,
         .write = {.arena = call->arena, .failure = &call->failure, .now = call->now, .manager = "berth"},
     };
-    static const char quota[] = "{\"hard\":{\"pods\":\"4\",\"requests.cpu\":\"4\",\"requests.memory\":\"24Gi\",\"limits.cpu\":"
-                                "\"4\",\"limits.memory\":\"24Gi\"}}";
-    static const char limits[] = "{\"limits\":[{\"type\":\"Container\",\"default\":{\"cpu\":\"1\",\"memory\":\"512Mi\"},"
-                                 "\"defaultRequest\":{\"cpu\":\"1\",\"memory\":\"512Mi\"},\"max\":{\"cpu\":\"2\","
-                                 "\"memory\":\"24Gi\"}}]}";
+    static const char quota[] =
+        "{\"hard\":{\"pods\":\"4\",\"requests.cpu\":\"4\",\"requests.memory\":\"24Gi\",\"limits.cpu\":"
+        "\"4\",\"limits.memory\":\"24Gi\"}}";
+    static const char limits[] =
+        "{\"limits\":[{\"type\":\"Container\",\"default\":{\"cpu\":\"1\",\"memory\":\"512Mi\"},"
+        "\"defaultRequest\":{\"cpu\":\"1\",\"memory\":\"512Mi\"},\"max\":{\"cpu\":\"2\","
+        "\"memory\":\"24Gi\"}}]}";
     bool is_new = !store_get(call->store, KIND_NAMESPACE, "", name);
     struct json *spec;
 
@@ -68,7 +70,8 @@ static int make_namespace(struct call *call, const char *name)
     return make(&made, KIND_LIMIT_RANGE, name, "default", spec);
 }
 
-static int write_kubeconfig(struct call *call, const char *user, const struct json *groups, const char *ns, struct json *answer)
+static int write_kubeconfig(struct call *call, const char *user, const struct json *groups, const char *ns,
+                            struct json *answer)
 {
     const struct api_hooks *hooks = &call->api->config.hooks;
     CLEANUP(buf_done) struct buf text = {0};
@@ -76,7 +79,7 @@ static int write_kubeconfig(struct call *call, const char *user, const struct js
     struct err err = {0};
     size_t count = 0;
 
-    JSON_EACH (groups, it)
+    JSON_EACH(groups, it)
         if (json_string(it) && count < IDENTITY_GROUPS_MAX)
             names[count++] = json_string(it);
     if (!hooks->kubeconfig)
@@ -94,7 +97,8 @@ void rest_users_add(struct call *call, const char *id)
     const char *name;
 
     (void)id;
-    if (rest_body(call, &doc) < 0 || user_name(call, doc, "name", &name) < 0 || make_namespace(call, name) < 0 ||
+    if (rest_body(call, &doc) < 0 || user_name(call, doc, "name", &name) < 0 ||
+        make_namespace(call, name) < 0 ||
         write_kubeconfig(call, name, json_get(doc, "groups"), name, answer) < 0) {
         call_fail(call);
         return;
@@ -112,7 +116,7 @@ void rest_users_list(struct call *call, const char *id)
     struct store_slice spaces = store_list(call->store, KIND_NAMESPACE, NULL);
 
     (void)id;
-    OBJECTS_EACH (spaces, it) {
+    OBJECTS_EACH(spaces, it) {
         struct json *user;
 
         if (streq((*it)->name, "default") || starts_with((*it)->name, "kube-"))
@@ -156,7 +160,8 @@ void rest_tokens_add(struct call *call, const char *id)
         return;
     }
     if (!streq(user, call->who.user) && !access_is_admin(&call->who)) {
-        failure_set(&call->failure, call->arena, 403, "Forbidden", "only an admin makes tokens for other users");
+        failure_set(&call->failure, call->arena, 403, "Forbidden",
+                    "only an admin makes tokens for other users");
         call_fail(call);
         return;
     }
@@ -176,7 +181,7 @@ void rest_tokens_add(struct call *call, const char *id)
     if (streq(user, call->who.user) && access_is_admin(&call->who))
         json_push_string(call->arena, groups, "system:masters");
     if (access_is_admin(&call->who))
-        JSON_EACH (json_get(doc, "groups"), it)
+        JSON_EACH(json_get(doc, "groups"), it)
             if (json_string(it))
                 json_push(call->arena, groups, *it);
     json_set_string(call->arena, entry, "created", clock_format(call->now, time));

@@ -3,12 +3,11 @@
 #include "base/yaml.h"
 #include "registry/access.h"
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <cmocka.h>
 
 struct fixture {
     struct loop *loop;
@@ -67,7 +66,8 @@ static int setup(void **state)
     f->loop = loop_new();
     assert_int_equal(store_open(":memory:", f->loop, &f->store, &err), 0);
     f->registry = registry_new(f->store);
-    f->admin = (struct identity){.user = "root", .groups = {"system:masters", "system:authenticated"}, .group_count = 2};
+    f->admin = (struct identity){
+        .user = "root", .groups = {"system:masters", "system:authenticated"}, .group_count = 2};
     f->ann = (struct identity){.user = "ann", .groups = {"system:authenticated"}, .group_count = 1};
     must_create(f, KIND_NAMESPACE, "", "metadata: {name: default}");
     *state = f;
@@ -89,7 +89,8 @@ static int teardown(void **state)
 static void test_create_gives_uid_time_and_revision(void **state)
 {
     struct fixture *f = *state;
-    const struct object *object = must_create(f, KIND_CONFIG_MAP, "default", "{metadata: {name: a}, data: {x: '1'}}");
+    const struct object *object =
+        must_create(f, KIND_CONFIG_MAP, "default", "{metadata: {name: a}, data: {x: '1'}}");
     const struct json *doc = object_json(object, &f->arena);
 
     assert_int_equal(strlen(object->uid), 36);
@@ -118,7 +119,8 @@ static void test_a_namespace_must_be_there(void **state)
 
     assert_int_equal(create(f, KIND_CONFIG_MAP, "nowhere", "metadata: {name: a}", &written), -1);
     assert_string_equal(f->failure.message, "namespaces \"nowhere\" not found");
-    assert_int_equal(create(f, KIND_CONFIG_MAP, "default", "metadata: {name: a, namespace: x}", &written), -1);
+    assert_int_equal(create(f, KIND_CONFIG_MAP, "default", "metadata: {name: a, namespace: x}", &written),
+                     -1);
     assert_int_equal(f->failure.code, 400);
 }
 
@@ -129,12 +131,16 @@ static void test_unknown_fields_are_refused_warned_of_or_dropped(void **state)
     const struct kind *kind = kind_by_id(KIND_CONFIG_MAP);
     struct written written;
 
-    assert_int_equal(registry_create(f->registry, &write, kind, "default", yaml(f, "{metadata: {name: a}, dta: {}}"), &written), -1);
-    assert_string_equal(f->failure.message,
-                        "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: unknown field \"dta\"");
+    assert_int_equal(registry_create(f->registry, &write, kind, "default",
+                                     yaml(f, "{metadata: {name: a}, dta: {}}"), &written),
+                     -1);
+    assert_string_equal(f->failure.message, "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: "
+                                            "strict decoding error: unknown field \"dta\"");
     write = write_as(f, &f->admin);
     write.validation = FIELDS_WARN;
-    assert_int_equal(registry_create(f->registry, &write, kind, "default", yaml(f, "{metadata: {name: a}, dta: {}}"), &written), 0);
+    assert_int_equal(registry_create(f->registry, &write, kind, "default",
+                                     yaml(f, "{metadata: {name: a}, dta: {}}"), &written),
+                     0);
     assert_string_equal(json_string(json_item(write.warnings, 0)), "unknown field \"dta\"");
     assert_null(json_get(object_json(written.object, &f->arena), "dta"));
 }
@@ -166,7 +172,8 @@ static void test_update_with_a_stale_version_conflicts(void **state)
     json_set_string(&f->arena, json_set_object(&f->arena, mine, "data"), "x", "1");
     assert_int_equal(registry_update(f->registry, &write, made->kind, "default", "a", mine, &written), 0);
     json_set_string(&f->arena, json_set_object(&f->arena, theirs, "data"), "x", "2");
-    assert_int_equal(registry_update(f->registry, &write, written.object->kind, "default", "a", theirs, &written), -1);
+    assert_int_equal(
+        registry_update(f->registry, &write, written.object->kind, "default", "a", theirs, &written), -1);
     assert_int_equal(f->failure.code, 409);
     assert_string_equal(f->failure.reason, "Conflict");
 }
@@ -174,12 +181,15 @@ static void test_update_with_a_stale_version_conflicts(void **state)
 static void test_an_update_that_changes_nothing_has_no_revision(void **state)
 {
     struct fixture *f = *state;
-    const struct object *made = must_create(f, KIND_CONFIG_MAP, "default", "{metadata: {name: a}, data: {x: '1'}}");
+    const struct object *made =
+        must_create(f, KIND_CONFIG_MAP, "default", "{metadata: {name: a}, data: {x: '1'}}");
     struct write write = write_as(f, &f->admin);
     struct written written;
     int64_t rv = made->rv;
 
-    assert_int_equal(registry_update(f->registry, &write, made->kind, "default", "a", object_json(made, &f->arena), &written), 0);
+    assert_int_equal(registry_update(f->registry, &write, made->kind, "default", "a",
+                                     object_json(made, &f->arena), &written),
+                     0);
     assert_int_equal(written.object->rv, rv);
 }
 
@@ -193,7 +203,8 @@ static void test_status_is_written_through_status_alone(void **state)
     struct written written;
 
     assert_null(json_at(doc, "status.used"));
-    json_set_string(&f->arena, json_set_object(&f->arena, json_set_object(&f->arena, doc, "status"), "used"), "pods", "1");
+    json_set_string(&f->arena, json_set_object(&f->arena, json_set_object(&f->arena, doc, "status"), "used"),
+                    "pods", "1");
     json_set_string(&f->arena, json_at(doc, "spec.hard"), "pods", "9");
     write.subresource = "status";
     assert_int_equal(registry_update(f->registry, &write, made->kind, "default", "q", doc, &written), 0);
@@ -205,7 +216,8 @@ static void test_status_is_written_through_status_alone(void **state)
 static void test_a_finalizer_holds_an_object_until_it_is_gone(void **state)
 {
     struct fixture *f = *state;
-    const struct object *made = must_create(f, KIND_CONFIG_MAP, "default", "metadata: {name: a, finalizers: [x.io/hold]}");
+    const struct object *made =
+        must_create(f, KIND_CONFIG_MAP, "default", "metadata: {name: a, finalizers: [x.io/hold]}");
     struct write write = write_as(f, &f->admin);
     struct delete_options options = {0};
     struct written written;
@@ -216,7 +228,8 @@ static void test_a_finalizer_holds_an_object_until_it_is_gone(void **state)
     assert_true(written.object->deleting);
     doc = object_json(written.object, &f->arena);
     json_remove(json_get(doc, "metadata"), "finalizers");
-    assert_int_equal(registry_update(f->registry, &write, kind_by_id(KIND_CONFIG_MAP), "default", "a", doc, &written), 0);
+    assert_int_equal(
+        registry_update(f->registry, &write, kind_by_id(KIND_CONFIG_MAP), "default", "a", doc, &written), 0);
     assert_true(written.deleted);
     assert_null(store_get(f->store, KIND_CONFIG_MAP, "default", "a"));
 }
@@ -229,7 +242,9 @@ static void test_delete_checks_its_preconditions(void **state)
     struct written written;
 
     must_create(f, KIND_CONFIG_MAP, "default", "metadata: {name: a}");
-    assert_int_equal(registry_delete(f->registry, &write, kind_by_id(KIND_CONFIG_MAP), "default", "a", &options, &written), -1);
+    assert_int_equal(
+        registry_delete(f->registry, &write, kind_by_id(KIND_CONFIG_MAP), "default", "a", &options, &written),
+        -1);
     assert_int_equal(f->failure.code, 409);
 }
 
@@ -242,11 +257,15 @@ static void test_a_bound_pod_gets_its_grace(void **state)
 
     must_create(f, KIND_POD, "default",
                 "{metadata: {name: p}, spec: {nodeName: node-1, containers: [{name: c, image: 'x:1'}]}}");
-    assert_int_equal(registry_delete(f->registry, &write, kind_by_id(KIND_POD), "default", "p", &options, &written), 0);
+    assert_int_equal(
+        registry_delete(f->registry, &write, kind_by_id(KIND_POD), "default", "p", &options, &written), 0);
     assert_false(written.deleted);
-    assert_int_equal(json_int(json_at(object_json(written.object, &f->arena), "metadata.deletionGracePeriodSeconds"), -1), 30);
+    assert_int_equal(
+        json_int(json_at(object_json(written.object, &f->arena), "metadata.deletionGracePeriodSeconds"), -1),
+        30);
     options = (struct delete_options){.has_grace = true};
-    assert_int_equal(registry_delete(f->registry, &write, kind_by_id(KIND_POD), "default", "p", &options, &written), 0);
+    assert_int_equal(
+        registry_delete(f->registry, &write, kind_by_id(KIND_POD), "default", "p", &options, &written), 0);
     assert_true(written.deleted);
 }
 
@@ -257,8 +276,11 @@ static void test_the_default_namespace_stays(void **state)
     struct delete_options options = {0};
     struct written written;
 
-    assert_int_equal(registry_delete(f->registry, &write, kind_by_id(KIND_NAMESPACE), "", "default", &options, &written), -1);
-    assert_string_equal(f->failure.message, "namespaces \"default\" is forbidden: this namespace may not be deleted");
+    assert_int_equal(
+        registry_delete(f->registry, &write, kind_by_id(KIND_NAMESPACE), "", "default", &options, &written),
+        -1);
+    assert_string_equal(f->failure.message,
+                        "namespaces \"default\" is forbidden: this namespace may not be deleted");
 }
 
 static void test_repeated_events_count_up(void **state)
@@ -297,16 +319,18 @@ static void test_users_have_their_own_namespace(void **state)
 static void test_members_work_in_a_shared_namespace(void **state)
 {
     struct fixture *f = *state;
-    struct access access = {.verb = "delete", .kind = kind_by_id(KIND_CONFIG_MAP), .subresource = "", .ns = "lab", .name = "a"};
+    struct access access = {
+        .verb = "delete", .kind = kind_by_id(KIND_CONFIG_MAP), .subresource = "", .ns = "lab", .name = "a"};
     struct write write = write_as(f, &f->ann);
     struct identity bob = {.user = "bob", .groups = {"system:authenticated", "vision"}, .group_count = 2};
     struct written written;
 
-    must_create(f, KIND_NAMESPACE, "", "metadata: {name: lab, annotations: {berth.dev/members: 'ann, @vision'}}");
+    must_create(f, KIND_NAMESPACE, "",
+                "metadata: {name: lab, annotations: {berth.dev/members: 'ann, @vision'}}");
     assert_true(allowed(f, &f->ann, "create", KIND_POD, "lab"));
     assert_true(allowed(f, &bob, "list", KIND_POD, "lab"));
-    assert_int_equal(registry_create(f->registry, &write, kind_by_id(KIND_CONFIG_MAP), "lab", yaml(f, "metadata: {name: a}"),
-                                     &written),
+    assert_int_equal(registry_create(f->registry, &write, kind_by_id(KIND_CONFIG_MAP), "lab",
+                                     yaml(f, "metadata: {name: a}"), &written),
                      0);
     assert_true(access_allowed(f->registry, &f->ann, &access));
     assert_false(access_allowed(f->registry, &bob, &access));
