@@ -14,13 +14,6 @@ static struct str media_type(const struct http_req *req)
     return str_trim(type);
 }
 
-static int decode_failed(struct call *call, const struct kind *kind, const char *why)
-{
-    return failure_bad_request(&call->failure, call->arena,
-                               "%s in version \"%s\" cannot be handled as a %s: %s", kind->name,
-                               kind->version, kind->name, why);
-}
-
 static int decode_any(struct call *call, struct str type, struct json **ret, const char **duplicates,
                       struct err *err)
 {
@@ -55,7 +48,9 @@ int body_decode(struct call *call, const struct kind *kind, struct json **ret, c
                            "the body of the request was in an unknown format - accepted media types include: "
                            "application/json, application/yaml, application/vnd.kubernetes.protobuf");
     if (decode_any(call, type, ret, duplicates, &err) < 0)
-        return decode_failed(call, kind, err.msg);
+        return failure_bad_request(&call->failure, call->arena,
+                                   "the object provided is unrecognized (must be of type %s): %s", kind->name,
+                                   err.msg);
     return 0;
 }
 
@@ -209,6 +204,12 @@ int body_delete_options(struct call *call, struct delete_options *ret, bool *ret
         return failure_bad_request(&call->failure, call->arena,
                                    "DeleteOptions in version \"v1\" cannot be handled as a DeleteOptions: %s",
                                    err.msg);
+    if (!streq(json_string_or(json_get(doc, "kind"), "DeleteOptions"), "DeleteOptions"))
+        return failure_bad_request(&call->failure, call->arena,
+                                   "no kind \"%s\" is registered for version \"%s\" in scheme "
+                                   "\"pkg/runtime/scheme.go:110\"",
+                                   json_get_string(doc, "kind"),
+                                   json_string_or(json_get(doc, "apiVersion"), ""));
     if ((value = json_get(doc, "gracePeriodSeconds"))) {
         ret->has_grace = true;
         ret->grace_sec = json_int(value, 0);

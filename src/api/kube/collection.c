@@ -5,8 +5,6 @@
 #include "base/yaml.h"
 #include "objects/table.h"
 
-#define DELETE_COLLECTION_MAX 100000
-
 int list_selector(struct call *call, const struct route *route, struct selector **ret)
 {
     struct err err = {0};
@@ -263,7 +261,7 @@ void collection_list(struct call *call, const struct route *route)
 void collection_delete(struct call *call, const struct route *route)
 {
     struct delete_options options;
-    struct page page = {0}, gone = {0};
+    struct page page = {0};
     struct write write;
     enum form form;
 
@@ -273,29 +271,26 @@ void collection_delete(struct call *call, const struct route *route)
         vec_done(&page.objects);
         return;
     }
-    for (size_t i = 0; i < page.objects.len && i < DELETE_COLLECTION_MAX; i++) {
-        CLEANUP(object_unref) struct object *object = object_ref(page.objects.v[i]);
+    /* The answer tells what they were before. */
+    VEC_EACH(&page.objects, it)
+        object_ref(*it);
+    for (size_t i = 0; i < page.objects.len && !call->failure.code; i++) {
+        const struct object *object = page.objects.v[i];
         struct failure failure = {0};
         struct written written;
 
         write.failure = &failure;
         if (registry_delete(call->registry, &write, route->kind, object->ns, object->name, &options,
-                            &written) == 0) {
-            vec_push(&gone.objects, object_ref(written.object));
-            gone.text_bytes += written.object->text_len;
-        } else if (failure.code != 404) {
+                            &written) < 0 &&
+            failure.code != 404)
             call->failure = failure;
-            break;
-        }
     }
-    gone.revision = store_revision(call->store);
-    gone.remaining = -1;
+    page.revision = store_revision(call->store);
     if (call->failure.code)
         call_fail(call);
     else
-        reply_page(call, route, &gone, form == FORM_TABLE ? FORM_JSON : form);
-    VEC_EACH(&gone.objects, it)
+        reply_page(call, route, &page, form == FORM_TABLE ? FORM_JSON : form);
+    VEC_EACH(&page.objects, it)
         object_unref((struct object *)*it);
     vec_done(&page.objects);
-    vec_done(&gone.objects);
 }

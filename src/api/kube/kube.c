@@ -250,7 +250,7 @@ bool kube_handle(struct call *call)
         call_fail(call);
         return true;
     }
-    if (!streq(call->req->method, "GET") && !streq(call->req->method, "HEAD"))
+    if (!streq(call->req->method, "GET") && !streq(call->req->method, "HEAD") && count <= skip)
         not_allowed(call);
     else if (skip == 3 && streq(segments[0], "apis") && count > 1 && !discovery_legacy_group(segments[1]).s)
         call_page_not_found(call);

@@ -1,13 +1,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/test/test.h"
 #include "base/yaml.h"
 #include "registry/access.h"
-
-#include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct fixture {
     struct loop *loop;
