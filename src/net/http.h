@@ -21,16 +21,17 @@
 
 #include <sys/types.h>
 
-#define HTTP_HEAD_MAX       (64 << 10) /* request line and headers, bytes */
-#define HTTP_HEADERS_MAX    100        /* header lines */
-#define HTTP_BODY_MAX       (16 << 20) /* default; see http_config.body_max */
-#define HTTP_PIPELINE_MAX   128        /* unanswered requests of one connection */
-#define HTTP_CONNS_MAX      8192       /* default */
-#define HTTP_HEAD_TIMEOUT   30         /* seconds until the head is complete */
-#define HTTP_BODY_TIMEOUT   60         /* seconds without a byte of the body */
-#define HTTP_IDLE_TIMEOUT   300        /* seconds between requests */
-#define HTTP_WRITE_TIMEOUT  120        /* seconds without progress while we have bytes to send */
-#define HTTP_STREAM_BUF_MAX (8 << 20)  /* unsent bytes of one stream before a slow reader is cut off */
+#define HTTP_HEAD_MAX       (64 << 10)  /* request line and headers, bytes */
+#define HTTP_HEADERS_MAX    100         /* header lines */
+#define HTTP_BODY_MAX       (16 << 20)  /* default; see http_config.body_max */
+#define HTTP_BODIES_MAX     (256 << 20) /* bodies of all requests under way; 503 beyond */
+#define HTTP_PIPELINE_MAX   128         /* unanswered requests of one connection */
+#define HTTP_CONNS_MAX      8192        /* default */
+#define HTTP_HEAD_TIMEOUT   30          /* seconds until the head is complete */
+#define HTTP_BODY_TIMEOUT   60          /* seconds without a byte of the body */
+#define HTTP_IDLE_TIMEOUT   300         /* seconds between requests */
+#define HTTP_WRITE_TIMEOUT  120         /* seconds without progress while we have bytes to send */
+#define HTTP_STREAM_BUF_MAX (8 << 20)   /* unsent bytes of one stream before a slow reader is cut off */
 
 struct http_server;
 struct http_req;
@@ -62,9 +63,11 @@ struct http_req {
     size_t header_count;
     struct str body; /* whole; writable NUL byte behind it (json_parse_in_place may be used) */
     const struct http_peer *peer;
-    struct arena *arena;                /* for the handler; released with the exchange */
-    void *user;                         /* for the handler */
-    void (*gone)(struct http_req *req); /* set by the handler; called once when the client has left */
+    struct arena *arena; /* for the handler; released with the exchange */
+    void *user;          /* for the handler */
+    /* Set by the handler; called once when the client has left. A client that closed only its sending
+     * side counts as gone where this is set; where it is not, the answer still goes out. */
+    void (*gone)(struct http_req *req);
 };
 
 const char *http_req_header(const struct http_req *req,

@@ -271,6 +271,24 @@ static size_t head_input(struct connection *conn, struct str data)
     return so_far;
 }
 
+/* False when the request was refused instead. */
+static bool add_body(struct exchange *ex, struct str data)
+{
+    struct http_server *server = ex->conn->server;
+
+    if (data.len > server->config.body_max - ex->body.len) {
+        http_exchange_refuse(ex, 413, "the body is too large");
+        return false;
+    }
+    if (data.len > HTTP_BODIES_MAX - server->body_bytes) {
+        http_exchange_refuse(ex, 503, "too many large requests at once");
+        return false;
+    }
+    buf_str(&ex->body, data);
+    server->body_bytes += data.len;
+    return true;
+}
+
 static size_t chunked_input(struct connection *conn, struct str data)
 {
     struct exchange *ex = conn->last;
@@ -282,11 +300,8 @@ static size_t chunked_input(struct connection *conn, struct str data)
         case HTTP_CHUNKED_MORE:
             return data.len;
         case HTTP_CHUNKED_PIECE:
-            if (piece.len > conn->server->config.body_max - ex->body.len) {
-                http_exchange_refuse(ex, 413, "the body is too large");
+            if (!add_body(ex, piece))
                 return data.len;
-            }
-            buf_str(&ex->body, piece);
             break;
         case HTTP_CHUNKED_END:
             body_complete(conn);
@@ -306,7 +321,8 @@ static size_t body_input(struct connection *conn, struct str data)
         return chunked_input(conn, data);
     if (data.len > ex->body_left)
         data.len = (size_t)ex->body_left;
-    buf_str(&ex->body, data);
+    if (!add_body(ex, data))
+        return data.len; /* the rest is discarded */
     ex->body_left -= data.len;
     if (ex->body_left == 0)
         body_complete(conn);
@@ -393,8 +409,8 @@ static void read_input(struct connection *conn)
             if (conn->lingering)
                 continue;
             feed(conn, (struct str){server->scratch, (size_t)len});
-            if (!conn->ssl && len < HTTP_SCRATCH)
-                return;
+            if (conn->ssl && !conn->lingering ? !http_tls_pending(conn) : len < HTTP_SCRATCH)
+                return; /* what comes later, epoll tells; no need to ask now */
         } else if (len == 0) {
             end_of_input(conn);
         } else if (errno == EAGAIN || errno == EINTR) {

@@ -133,6 +133,7 @@ struct http_server {
     struct listener *listeners, **listeners_end; /* in the order of http_listen_* */
     struct connection *conns, *dirty_first, *dirty_last;
     unsigned conn_count;
+    size_t body_bytes; /* of all exchanges */
     struct exchange *spare_exchanges;
     struct segment *spare_segments;
     unsigned spare_exchange_count, spare_segment_count;

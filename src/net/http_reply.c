@@ -187,6 +187,7 @@ static void release(struct exchange *ex)
 
     ex->conn->line--;
     http_output_drop(ex->conn, &ex->out);
+    server->body_bytes -= ex->body.len;
     buf_done(&ex->body);
     arena_reset(&ex->arena);
     if (ex->arena.total > HTTP_TAKE_ABOVE || server->spare_exchange_count >= HTTP_SPARE_MAX) {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#define TLS_READ_AHEAD (64 << 10) /* bytes OpenSSL reads at once: several records per system call */
+#define TLS_READ_AHEAD (68 << 10) /* bytes OpenSSL reads at once: four full records per system call */
 
 struct http_tls {
     SSL_CTX *ctx;

@@ -1,4 +1,5 @@
 /* The blocking client in a thread of its own against the server over real sockets: TCP, unix, TLS. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "net/client.h"
 #include "net/test/certs.h"
@@ -10,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -603,6 +605,36 @@ static void test_all_addresses_take_ipv4(void **state)
     assert_true(seen_peer.loopback);
 }
 
+static void test_running_out_of_descriptors_neither_spins_nor_loses(void **state)
+{
+    struct job *job = *state;
+    struct rlimit old, low;
+    int64_t end = clock_monotonic() + 50 * NSEC_PER_MSEC;
+    int turns = 0, spare = dup(0);
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    CLEANUP(fd_close) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    addr.sin_port =
+        htons((uint16_t)atoi(strrchr(job->url, ':') + 1)); /* NOLINT(cert-err34-c): our own text */
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    low = old;
+    low.rlim_cur = (rlim_t)(fd > spare ? fd : spare) + 1;
+    close(spare);
+    spare = dup(0); /* the lowest free one; none is left below the limit */
+    assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    for (; clock_monotonic() < end; turns++)
+        loop_turn(job->f->loop, 50, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    close(spare);
+    assert_true(turns < 10);
+    assert_int_equal(job->f->server->conn_count, 1); /* the fixture's own */
+    end = clock_monotonic() + 2 * NSEC_PER_SEC;
+    while (job->f->server->conn_count < 2 && clock_monotonic() < end)
+        loop_turn(job->f->loop, 50, NULL);
+    assert_int_equal(job->f->server->conn_count, 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -632,6 +664,7 @@ int main(void)
         TEST(test_nobody_listening_is_unavailable),
         TEST(test_bad_addresses_and_files_are_refused),
         TEST(test_all_addresses_take_ipv4),
+        TEST(test_running_out_of_descriptors_neither_spins_nor_loses),
     };
 
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -417,6 +417,20 @@ static void test_body_memory_grows_with_what_arrives(void **state)
     assert_true(f->conn->last->body.cap <= 256 << 10);
 }
 
+static void test_bodies_of_all_requests_have_a_limit(void **state)
+{
+    struct fixture *f = *state;
+
+    fixture_ask(f, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nabc", "");
+    assert_int_equal(f->server->body_bytes, 3);
+    f->server->body_bytes += HTTP_BODIES_MAX - 3; /* as if others had sent them */
+    fixture_send(f, STR("d"));
+    fixture_turn(f);
+    assert_true(starts_with(f->got.data, "HTTP/1.1 503 "));
+    f->server->body_bytes -= HTTP_BODIES_MAX - 3;
+    assert_int_equal(f->server->body_bytes, 0);
+}
+
 static void wait_for(struct fixture *f, int ms)
 {
     int64_t end = clock_monotonic() + ms * NSEC_PER_MSEC;
@@ -617,6 +631,7 @@ int main(void)
         TEST(test_upgrade_after_the_client_has_left_is_told),
         TEST(test_large_answer_is_complete),
         TEST(test_body_memory_grows_with_what_arrives),
+        TEST(test_bodies_of_all_requests_have_a_limit),
         cmocka_unit_test(test_slow_clients_are_timed_out),
         cmocka_unit_test(test_client_that_does_not_read_is_dropped),
         cmocka_unit_test(test_open_request_is_not_timed_out),
