@@ -61,6 +61,16 @@ static struct json named_fields(struct apply *apply, const struct json *doc)
     return named(apply, &set);
 }
 
+/* metadata itself never goes: it has a name, which is nobody's. */
+static void keep_metadata(struct json *gone)
+{
+    struct json *metadata = json_get(gone, "f:metadata");
+
+    json_remove(metadata, ".");
+    if (metadata && metadata->len == 0)
+        json_remove(gone, "f:metadata");
+}
+
 /* merged without what only `last` had. Everything last had goes first; then what somebody owns is taken
  * back, and at the end whatever last had nothing to do with. */
 static struct json prune(struct apply *apply, const struct json *merged, const struct json *last)
@@ -71,8 +81,8 @@ static struct json prune(struct apply *apply, const struct json *merged, const s
     struct json pruned = walk_remove(&apply->walk, type, merged, &last_named);
     struct json kept = named_fields(apply, &pruned), owned = {.type = JSON_OBJECT}, gone;
 
-    for (const struct manager *m = apply->managers.v; m < apply->managers.v + apply->managers.len; m++)
-        owned = set_combine(arena, &owned, &m->set, SET_UNION);
+    for (size_t i = 0; i < apply->managers.len; i++)
+        owned = set_combine(arena, &owned, &apply->managers.v[i].set, SET_UNION);
     owned = named(apply, &owned);
     kept = set_combine(arena, &kept, &owned, SET_UNION);
     gone = set_combine(arena, &all, &kept, SET_DIFFERENCE);
@@ -81,7 +91,7 @@ static struct json prune(struct apply *apply, const struct json *merged, const s
     kept = named_fields(apply, &pruned);
     gone = set_combine(arena, &all, &kept, SET_DIFFERENCE);
     gone = set_combine(arena, &gone, &last_named, SET_INTERSECTION);
-    json_remove(json_get(&gone, "f:metadata"), "."); /* it has a name, which is nobody's */
+    keep_metadata(&gone);
     pruned = walk_remove(&apply->walk, type, merged, &gone);
     /* what lost its last member was removed, also where it is applied as {} */
     return walk_merge(&apply->walk, type, &pruned, apply->applied);
@@ -129,7 +139,8 @@ static int check_conflicts(struct apply *apply, const struct json *changed, cons
     const struct manager *mine = managers_find(&apply->managers, &apply->me), *only = NULL;
     struct arena *arena = apply->arena;
 
-    for (const struct manager *m = apply->managers.v; m < apply->managers.v + apply->managers.len; m++) {
+    for (size_t i = 0; i < apply->managers.len; i++) {
+        const struct manager *m = &apply->managers.v[i];
         struct json set = set_combine(arena, &m->set, changed, SET_INTERSECTION);
 
         if (allowed)

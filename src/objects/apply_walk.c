@@ -427,6 +427,22 @@ void walk_compare(struct walk *walk, const struct schema_type *type, const struc
 static struct json merge(struct walk *walk, struct typing typing, const struct json *l, const struct json *r,
                          enum level level);
 
+/* An applied value as it goes into the document: null members say that there is none. */
+static struct json without_nulls(struct walk *walk, const struct json *value)
+{
+    struct json out = {.type = value->type};
+
+    if (value->type != JSON_OBJECT && value->type != JSON_ARRAY)
+        return *value;
+    JSON_EACH(value, item)
+        json_push(walk->arena, &out, without_nulls(walk, item));
+    JSON_EACH_MEMBER(value, member)
+        if (member->value.type != JSON_NULL)
+            json_set_str(walk->arena, &out, (struct str){member->key, member->key_len},
+                         without_nulls(walk, &member->value));
+    return out;
+}
+
 /* Items both have take the place the applied list gives them; the others stay where they are, as far as
  * that goes: the order of Kubernetes' structured merge. */
 static struct json merge_lists(struct walk *walk, struct typing typing, const struct json *l,
@@ -492,7 +508,7 @@ static struct json merge_members(struct walk *walk, struct typing typing, const 
         struct str name = {member->key, member->key_len};
 
         if (member->value.type != JSON_NULL && !json_get_str(l, name))
-            json_set_str(walk->arena, &out, name, member->value);
+            json_set_str(walk->arena, &out, name, without_nulls(walk, &member->value));
     }
     walk->depth--;
     return out;
@@ -504,7 +520,7 @@ static struct json merge(struct walk *walk, struct typing typing, const struct j
     enum typing_how how = how_both(typing, l, r);
 
     if (how == HOW_LEAF || !l || !json_len(l))
-        return *r;
+        return without_nulls(walk, r);
     if (r->type == JSON_NULL || !json_len(r))
         return *l;
     if (how == HOW_KEYED || how == HOW_SET)

@@ -71,11 +71,14 @@ bool managers_read(struct managers *managers, const struct json *managed_fields)
 
 struct manager *managers_find(const struct managers *managers, const struct manager *like)
 {
-    for (struct manager *m = managers->v; m < managers->v + managers->len; m++)
+    for (size_t i = 0; i < managers->len; i++) {
+        struct manager *m = &managers->v[i];
+
         if (m->applied == like->applied && streq(m->name, like->name) &&
             streq(m->subresource, like->subresource) &&
             (m->applied || streq(m->api_version, like->api_version)))
             return m;
+    }
     return NULL;
 }
 
@@ -114,7 +117,8 @@ void managers_write(struct managers *managers, struct json *doc)
     if (kept > 1)
         qsort(managers->v, kept, sizeof(*managers->v), manager_cmp);
     list = json_set_array(arena, meta, "managedFields");
-    for (const struct manager *m = managers->v; m < managers->v + kept; m++) {
+    for (size_t i = 0; i < kept; i++) {
+        const struct manager *m = &managers->v[i];
         struct json *entry = json_push_object(arena, list);
 
         json_set_string(arena, entry, "manager", m->name);
@@ -135,9 +139,12 @@ void managers_lose(struct managers *managers, const struct manager *except, cons
 {
     if (set_is_empty(fields))
         return;
-    for (struct manager *m = managers->v; m < managers->v + managers->len; m++)
+    for (size_t i = 0; i < managers->len; i++) {
+        struct manager *m = &managers->v[i];
+
         if (m != except)
             m->set = set_combine(managers->arena, &m->set, fields, SET_DIFFERENCE);
+    }
 }
 
 static int older(const void *a, const void *b)

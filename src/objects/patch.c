@@ -32,8 +32,8 @@ bool patch_type_of(const char *content_type, enum patch_type *ret)
 
 int patch_rejected(struct failure *failure, struct arena *arena)
 {
-    return failure_set(failure, arena, 422, "Invalid",
-                       "the server rejected our request due to an error in our request");
+    return failure_generic(failure, arena, 422, "Invalid",
+                           "the server rejected our request due to an error in our request");
 }
 
 void patch_remove_nulled(struct arena *arena, struct json *object, const struct json *patch)

@@ -31,7 +31,7 @@ static int bad_request(struct ctx *ctx, const char *what)
     return failure_bad_request(ctx->failure, ctx->arena, "%s", what);
 }
 
-/* Kubernetes has neither reason nor a better status than 500 for these; 422 tells more. */
+/* Kubernetes has neither a reason nor a better status for these. */
 static int unfit(struct ctx *ctx, const char *before, const struct json *value, const char *after)
 {
     CLEANUP(buf_done) struct buf text = {0};
@@ -40,7 +40,7 @@ static int unfit(struct ctx *ctx, const char *before, const struct json *value, 
     if (value)
         patch_go_print(&text, value);
     buf_puts(&text, after);
-    return failure_set(ctx->failure, ctx->arena, 422, NULL, "%s", text.data);
+    return failure_set(ctx->failure, ctx->arena, 500, NULL, "%s", text.data);
 }
 
 static int no_merge_key(struct ctx *ctx, const struct json *item, const char *key)

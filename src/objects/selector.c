@@ -494,6 +494,21 @@ static int parse_field(const char *text, struct str part, struct arena *arena, s
     return unescape((struct str){part.s + i + op_len, part.len - i - op_len}, arena, &ret->values[0], err);
 }
 
+/* Three sentences for one thing, as Kubernetes has them: for kinds without fields of their own, for those
+ * of the core group, for jobs. */
+static int unknown_field(const struct kind *kind, struct str field, struct err *err)
+{
+    if (!kind->fields)
+        return err_set(
+            err, ERR_INVALID,
+            "\"%.*s\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+            STR_ARG(field));
+    if (*kind->group)
+        return err_set(err, ERR_INVALID, "field label \"%.*s\" not supported for %s", STR_ARG(field),
+                       kind->name);
+    return err_set(err, ERR_INVALID, "field label not supported: %.*s", STR_ARG(field));
+}
+
 static int parse_fields(const struct kind *kind, struct selector *selector, struct arena *arena,
                         const char *text, struct err *err)
 {
@@ -509,7 +524,7 @@ static int parse_fields(const struct kind *kind, struct selector *selector, stru
         struct term *t = &selector->fields.v[i];
 
         if (!field_find(kind, t->key, &t->field))
-            return err_set(err, ERR_INVALID, "field label not supported: %.*s", STR_ARG(t->key));
+            return unknown_field(kind, t->key, err);
         if (t->field == FIELD_NAME && t->op == OP_IN)
             selector->name = t->values[0].s;
     }
@@ -621,11 +636,11 @@ bool selector_matches(const struct selector *selector, const struct object *obje
         return true;
     if (selector->nothing)
         return false;
-    for (const struct term *t = selector->fields.v; t < selector->fields.v + selector->fields.len; t++)
-        if (!term_matches(t, field_of(object, t->field)))
+    for (size_t i = 0; i < selector->fields.len; i++)
+        if (!term_matches(&selector->fields.v[i], field_of(object, selector->fields.v[i].field)))
             return false;
-    for (const struct term *t = selector->labels.v; t < selector->labels.v + selector->labels.len; t++)
-        if (!term_matches(t, object_label(object, t->key.s)))
+    for (size_t i = 0; i < selector->labels.len; i++)
+        if (!term_matches(&selector->labels.v[i], object_label(object, selector->labels.v[i].key.s)))
             return false;
     return true;
 }
@@ -636,7 +651,8 @@ bool selector_matches_labels(const struct selector *selector, const struct json 
         return true;
     if (selector->nothing)
         return false;
-    for (const struct term *t = selector->labels.v; t < selector->labels.v + selector->labels.len; t++) {
+    for (size_t i = 0; i < selector->labels.len; i++) {
+        const struct term *t = &selector->labels.v[i];
         struct json *value = json_get_str(labels, t->key);
 
         if (!term_matches(t, json_is(value, JSON_STRING) ? json_str(value) : (struct str){NULL, 0}))

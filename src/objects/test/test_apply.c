@@ -152,6 +152,30 @@ static void test_fields_no_longer_applied_go(void **state)
     assert_string_equal(json_at_string(w.live, "metadata.name"), "c");
 }
 
+static void test_metadata_nobody_owns_stays_when_the_last_owned_goes(void **state)
+{
+    CLEANUP(world_done) struct world w = {.kind = "ConfigMap"};
+
+    (void)state;
+    applies(&w, "m", false, "'metadata':{'name':'c','labels':{'l':'1'}}");
+    json_set(&w.arena, json_get(w.live, "metadata"), "finalizers", *parse(&w.arena, "['x/f']"));
+    applies(&w, "m", false, "'metadata':{'name':'c'},'data':{'x':'1'}");
+    assert_string_equal(text_of(&w, json_at(w.live, "metadata.finalizers")), "['x/f']");
+    assert_null(json_at(w.live, "metadata.labels"));
+    assert_string_equal(json_at_string(w.live, "metadata.name"), "c");
+}
+
+static void test_null_takes_a_field_away(void **state)
+{
+    CLEANUP(world_done) struct world w = {.kind = "ConfigMap"};
+
+    (void)state;
+    applies(&w, "m", false, "'metadata':{'name':'c','labels':null},'data':{'x':'1','y':null}");
+    assert_string_equal(text_of(&w, json_get(w.live, "data")), "{'x':'1'}");
+    assert_int_equal(apply(&w, "n", false, "'metadata':{'name':'c'},'data':{'x':null}"), 0);
+    assert_null(json_at(w.live, "data.x"));
+}
+
 static void test_fields_another_manager_owns_stay(void **state)
 {
     CLEANUP(world_done) struct world w = {.kind = "ConfigMap"};
@@ -477,6 +501,8 @@ int main(void)
         cmocka_unit_test(test_create_owns_what_it_sets_but_not_its_name),
         cmocka_unit_test(test_apply_owns_what_it_says),
         cmocka_unit_test(test_fields_no_longer_applied_go),
+        cmocka_unit_test(test_metadata_nobody_owns_stays_when_the_last_owned_goes),
+        cmocka_unit_test(test_null_takes_a_field_away),
         cmocka_unit_test(test_fields_another_manager_owns_stay),
         cmocka_unit_test(test_list_items_no_longer_applied_go),
         cmocka_unit_test(test_one_conflict_names_manager_and_field),
