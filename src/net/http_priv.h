@@ -156,6 +156,12 @@ void connection_fail(struct connection *conn, const char *why);
 void connection_destroy(struct connection *conn); /* at once; tells those who must be told */
 void http_settle(struct http_server *server);
 
+/* http_input.c */
+bool http_throttled(const struct connection *conn);   /* requests that wait must go on waiting */
+bool http_wants_input(const struct connection *conn); /* it should be read now */
+void http_read_input(struct connection *conn);
+void http_resume_input(struct connection *conn); /* what had to wait may be used now */
+
 /* http_reply.c */
 struct exchange *http_exchange_new(struct connection *conn);
 void http_exchange_free(struct exchange *ex);                  /* takes it out of line as well */
