@@ -20,13 +20,14 @@ struct up {
 /* Value of --name VALUE or --name=VALUE at argv[*i]; moves *i. NULL: another option. */
 static const char *option_value(char **argv, int count, int *i, const char *name)
 {
+    const char *word = argv[*i];
     size_t len = strlen(name);
 
-    if (!starts_with(argv[*i], name))
+    if (!word || !starts_with(word, name))
         return NULL;
-    if (argv[*i][len] == '=')
-        return argv[*i] + len + 1;
-    if (argv[*i][len] || *i + 1 >= count)
+    if (word[len] == '=')
+        return word + len + 1;
+    if (word[len] || *i + 1 >= count)
         return NULL;
     return argv[++*i];
 }
