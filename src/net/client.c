@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "net/http_parse.h"
+#include "net/tls_bio.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -14,7 +15,6 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -149,7 +149,6 @@ static int make_context(struct client *client, struct err *err)
 {
     if (client->ctx)
         return 0;
-    signal(SIGPIPE, SIG_IGN); /* OpenSSL cannot be told to use MSG_NOSIGNAL */
     client->ctx = SSL_CTX_new(TLS_client_method());
     if (!client->ctx)
         return err_set(err, ERR_INTERNAL, "no TLS context");
@@ -172,10 +171,14 @@ static int make_context(struct client *client, struct err *err)
 static int start_tls(struct client *client, struct err *err)
 {
     X509_VERIFY_PARAM *param;
+    BIO *bio = tls_bio_new(client->fd);
 
-    client->ssl = SSL_new(client->ctx);
-    if (!client->ssl || SSL_set_fd(client->ssl, client->fd) != 1)
+    client->ssl = bio ? SSL_new(client->ctx) : NULL;
+    if (!client->ssl) {
+        BIO_free(bio);
         return err_set(err, ERR_INTERNAL, "no TLS state");
+    }
+    SSL_set_bio(client->ssl, bio, bio);
     param = SSL_get0_param(client->ssl);
     if (X509_VERIFY_PARAM_set1_ip_asc(param, client->host) != 1) { /* no address, so a name */
         ERR_clear_error();

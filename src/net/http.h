@@ -82,10 +82,9 @@ struct http_config {
 
 typedef void (*http_handler)(void *arg, struct http_req *req);
 
-/* SIGPIPE is ignored in the process from then on; whoever starts programs must reset it in them. */
 struct http_server *http_server_new(struct loop *loop, const struct http_config *config, http_handler handler,
                                     void *arg);
-void http_server_free(struct http_server *server); /* closes everything at once */
+void http_server_free(struct http_server *server); /* closes everything at once; not from a handler */
 
 /* "127.0.0.1:5336", "[::1]:5336", ":5443", port 0 picks one. tls NULL: plain. */
 struct http_tls;

@@ -10,8 +10,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define WRITE_IOVS 32        /* segments sent at once */
-#define WRITE_MAX  (1 << 20) /* bytes of TLS sent before others get their turn */
+#define WRITE_IOVS 32 /* segments sent at once */
 
 static void on_io(void *arg, uint32_t events);
 static void on_timer(void *arg);
@@ -163,13 +162,19 @@ static void shake_hands(struct connection *conn)
     http_read_input(conn);
 }
 
+/* Bytes that have not been given to the kernel yet. */
+static size_t unwritten(const struct connection *conn)
+{
+    return conn->out.bytes + http_tls_held(conn);
+}
+
 static uint32_t wanted_events(const struct connection *conn)
 {
     uint32_t events = conn->ssl_wants;
 
     if (http_wants_input(conn))
         events |= EPOLLIN;
-    if (conn->out.bytes > 0)
+    if (unwritten(conn) > 0)
         events |= EPOLLOUT;
     return events;
 }
@@ -188,7 +193,7 @@ static int64_t deadline(const struct connection *conn)
         at = conn->read_at + timeout_ns(config->body_timeout_ms, HTTP_BODY_TIMEOUT);
     else if (conn->input == INPUT_HEAD && conn->line == 0 && conn->unsent == 0)
         at = conn->read_at + timeout_ns(config->idle_timeout_ms, HTTP_IDLE_TIMEOUT);
-    if (conn->out.bytes > 0) {
+    if (unwritten(conn) > 0) {
         int64_t write = conn->write_at + timeout_ns(config->write_timeout_ms, HTTP_WRITE_TIMEOUT);
 
         at = write < at ? write : at;
@@ -217,7 +222,7 @@ static void on_timer(void *arg)
         return;
     }
     write_due = conn->write_at + timeout_ns(conn->server->config.write_timeout_ms, HTTP_WRITE_TIMEOUT);
-    if (conn->out.bytes > 0 && write_due <= now_of(conn))
+    if (unwritten(conn) > 0 && write_due <= now_of(conn))
         connection_fail(conn, "the client does not read");
     else if (!conn->lingering && conn->input == INPUT_BODY)
         http_exchange_refuse(conn->last, 408, "the body does not come");
@@ -259,30 +264,31 @@ static ssize_t write_plain(struct connection *conn)
     return sendmsg(conn->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+/* -1: the connection is broken. */
+static int send_plain(struct connection *conn)
+{
+    while (conn->out.bytes > 0) {
+        ssize_t len = write_plain(conn);
+
+        if (len < 0)
+            return errno == EAGAIN || errno == EINTR ? 0 : -1;
+        http_output_sent(conn, (size_t)len);
+        if (conn->out.bytes > 0 && conn->out.first->sent > 0)
+            return 0; /* the socket is full */
+    }
+    return 0;
+}
+
 static void write_output(struct connection *conn)
 {
-    size_t total = 0;
+    size_t before = unwritten(conn);
 
-    if (conn->input == INPUT_HANDSHAKE)
+    if (before == 0 || conn->input == INPUT_HANDSHAKE)
         return;
-    while (conn->out.bytes > 0 && total < WRITE_MAX) {
-        const struct segment *first = conn->out.first;
-        ssize_t len = conn->ssl
-                          ? http_tls_write(conn, first->buf.data + first->sent, first->buf.len - first->sent)
-                          : write_plain(conn);
-
-        if (len < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
-        if (len < 0) {
-            connection_fail(conn, "the connection broke");
-            return;
-        }
-        total += (size_t)len;
+    if ((conn->ssl ? http_tls_send(conn) : send_plain(conn)) < 0)
+        connection_fail(conn, "the connection broke");
+    if (unwritten(conn) < before)
         conn->write_at = now_of(conn);
-        http_output_sent(conn, (size_t)len);
-        if (!conn->ssl && conn->out.bytes > 0 && total > 0 && conn->out.first->sent > 0)
-            return; /* the socket is full */
-    }
 }
 
 /* Producers that wait for room. They may write again; that is for the next round. */
@@ -341,7 +347,7 @@ static void tell_stopping(struct connection *conn)
 /* All is answered and sent: is the connection to be closed? */
 static bool finished(const struct connection *conn)
 {
-    if (conn->line > 0 || conn->out.bytes > 0 || conn->lingering)
+    if (conn->line > 0 || conn->lingering || unwritten(conn) > 0)
         return false;
     return conn->close_after || conn->eof ||
            (conn->server->stopping && conn->input == INPUT_HEAD && conn->in.len == 0);
@@ -367,7 +373,7 @@ static void settle(struct connection *conn)
         tell_stopping(conn);
     if (conn->tell_refused && !conn->failed)
         tell_refused(conn);
-    if (!conn->failed && conn->out.bytes > 0)
+    if (!conn->failed)
         write_output(conn);
     if (!conn->failed)
         tell_drained(conn);

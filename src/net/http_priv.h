@@ -144,6 +144,7 @@ struct http_server {
     void *stop_arg;
     int64_t date_at; /* second of `date`, monotonic */
     char date[40];
+    struct buf records;    /* scratch of TLS */
     struct http_head head; /* scratch of the parser */
     char scratch[HTTP_SCRATCH];
 };
@@ -178,7 +179,8 @@ void http_spares_free(struct http_server *server);
 void http_tls_attach(struct connection *conn, struct http_tls *tls);
 int http_tls_handshake(struct connection *conn); /* 1: done, 0: later, -1: failed */
 ssize_t http_tls_read(struct connection *conn, void *data, size_t len);
-ssize_t http_tls_write(struct connection *conn, const void *data, size_t len);
+int http_tls_send(struct connection *conn);          /* from conn->out, as much as goes now; -1: broken */
+size_t http_tls_held(const struct connection *conn); /* encrypted bytes that wait for the socket */
 bool http_tls_pending(const struct connection *conn);
 void http_tls_close(struct connection *conn, bool orderly);
 struct http_tls *http_tls_ref(struct http_tls *tls);

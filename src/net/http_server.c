@@ -10,7 +10,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -37,7 +36,6 @@ struct http_server *http_server_new(struct loop *loop, const struct http_config 
     server->server_name = mem_strdup(server->config.server_name);
     server->handler = handler;
     server->arg = arg;
-    signal(SIGPIPE, SIG_IGN); /* OpenSSL cannot be told to use MSG_NOSIGNAL */
     return server;
 }
 
@@ -78,6 +76,7 @@ void http_server_free(struct http_server *server)
     }
     loop_timer_free(server->stop_timer);
     http_spares_free(server);
+    buf_done(&server->records);
     free(server->server_name);
     server->freed = true;
     if (!server->settle_due)

@@ -1,9 +1,8 @@
 /* TLS of the server's connections: OpenSSL on the non-blocking socket itself. TLS 1.2 and later, ALPN
- * http/1.1, client certificates optional, but one that our CA has not signed ends the handshake.
- *
- * OpenSSL writes with write(), so SIGPIPE must be ignored in the process; http_server_new sees to it. */
+ * http/1.1, client certificates optional, but one that our CA has not signed ends the handshake. */
 #include "base/mem.h"
 #include "net/http_priv.h"
+#include "net/tls_bio.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -12,6 +11,9 @@
 #include <sys/socket.h>
 
 #define TLS_READ_AHEAD (68 << 10) /* bytes OpenSSL reads at once: four full records per system call */
+
+#define TLS_BATCH      (128 << 10) /* bytes of records sent at once */
+#define TLS_WRITE_MAX  (1 << 20)   /* bytes written before other connections get their turn */
 
 struct http_tls {
     SSL_CTX *ctx;
@@ -110,12 +112,16 @@ void http_tls_free(struct http_tls *tls)
 
 void http_tls_attach(struct connection *conn, struct http_tls *tls)
 {
+    BIO *bio = tls_bio_new(conn->fd);
+
     conn->peer.tls = true;
-    conn->ssl = SSL_new(tls->ctx);
-    if (!conn->ssl || SSL_set_fd(conn->ssl, conn->fd) != 1) {
+    conn->ssl = bio ? SSL_new(tls->ctx) : NULL;
+    if (!conn->ssl) {
+        BIO_free(bio);
         connection_fail(conn, "no TLS state");
         return;
     }
+    SSL_set_bio(conn->ssl, bio, bio);
     SSL_set_accept_state(conn->ssl);
 }
 
@@ -231,21 +237,43 @@ ssize_t http_tls_read(struct connection *conn, void *data, size_t len)
     return result;
 }
 
-ssize_t http_tls_write(struct connection *conn, const void *data, size_t len)
+/* One record of the first segment. 1: go on; 0: later; -1: broken. */
+static int write_record(struct connection *conn)
 {
-    int result;
+    const struct segment *first = conn->out.first;
+    size_t len = first->buf.len - first->sent;
+    int result = SSL_write(conn->ssl, first->buf.data + first->sent, len > INT32_MAX ? INT32_MAX : (int)len);
+
+    if (result > 0) {
+        http_output_sent(conn, (size_t)result);
+        return 1;
+    }
+    if (explain(conn, result) < 0 && errno == EAGAIN)
+        return 0;
+    return -1;
+}
+
+int http_tls_send(struct connection *conn)
+{
+    struct http_server *server = conn->server;
+    BIO *bio = SSL_get_wbio(conn->ssl);
+    size_t before = conn->out.bytes;
+    int more = 1, sent = tls_bio_flush(bio);
 
     ERR_clear_error();
     errno = 0;
-    result = SSL_write(conn->ssl, data, len > INT32_MAX ? INT32_MAX : (int)len);
-    if (result > 0)
-        return result;
-    result = (int)explain(conn, result);
-    if (result == 0)
-        errno = EPIPE;
-    if (result < 0 && errno == EAGAIN && conn->ssl_wants == EPOLLOUT)
-        conn->ssl_wants = 0; /* output that waits asks for it */
-    return -1;
+    while (sent > 0 && more > 0 && conn->out.bytes > 0 && before - conn->out.bytes < TLS_WRITE_MAX) {
+        tls_bio_batch(bio, &server->records);
+        while (more > 0 && conn->out.bytes > 0 && server->records.len < TLS_BATCH)
+            more = write_record(conn);
+        sent = tls_bio_flush(bio);
+    }
+    return more < 0 || sent < 0 ? -1 : 0;
+}
+
+size_t http_tls_held(const struct connection *conn)
+{
+    return conn->ssl ? tls_bio_held(SSL_get_wbio(conn->ssl)) : 0;
 }
 
 bool http_tls_pending(const struct connection *conn)
