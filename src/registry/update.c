@@ -158,6 +158,7 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
     struct json *meta = json_need_object(write->arena, doc, "metadata");
     const struct json *old_meta = json_get(old_doc, "metadata");
     char time[CLOCK_TEXT_MAX];
+    bool owners_given;
 
     if (check_preconditions(write, old, meta, write->patched) < 0)
         return -1;
@@ -182,6 +183,8 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
         return -1;
     if (kind->has_generation && !write->keep_generation && spec_changed(doc, old_doc))
         json_set_int(write->arena, meta, "generation", json_int(json_get(old_meta, "generation"), 0) + 1);
+    /* Ownership alone may be written too: kubectl moves it from one manager to another. */
+    owners_given = !json_equal(json_get(meta, "managedFields"), json_get(old_meta, "managedFields"));
     if (write->who && !write->applied) {
         struct apply_request request = write_request(write, kind, time);
 
@@ -191,8 +194,7 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
         registry_drop(registry, write, old, doc, ret);
         return 0;
     }
-    if (same_content(doc, old_doc) && (!write->applied || json_equal(json_get(meta, "managedFields"),
-                                                                     json_get(old_meta, "managedFields")))) {
+    if (!owners_given && same_content(doc, old_doc)) {
         *ret = (struct written){.object = old};
         return 0;
     }

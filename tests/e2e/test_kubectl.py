@@ -71,7 +71,8 @@ def test_get_wide_adds_columns(k):
     k.create(pod("a"))
     head = k("get", "pods", "-o", "wide").ok().splitlines()[0]
     assert "NODE" in head and "NOMINATED NODE" in head and "READINESS GATES" in head
-    assert "CONTAINERS" in k("get", "jobs", "-o", "wide", "-A").out or "No resources" in k("get", "jobs", "-A").err
+    k.create(job("j", suspend=True))
+    assert "CONTAINERS" in k("get", "jobs", "-o", "wide").ok()
     assert "OS-IMAGE" in k("get", "nodes", "-o", "wide").ok()
 
 
@@ -172,7 +173,8 @@ def test_create_by_generators(k):
 
 @command("create --dry-run")
 def test_dry_run_stores_nothing(k):
-    assert "(server dry run)" in k("create", "-f", "-", "--dry-run=server", stdin=pod("a")).ok()
+    if minor(k.version) >= 27:  # older ones look for it in the full OpenAPI v2 document
+        assert "(server dry run)" in k("create", "-f", "-", "--dry-run=server", stdin=pod("a")).ok()
     assert "(dry run)" in k("create", "-f", "-", "--dry-run=client", stdin=pod("a")).ok()
     assert "No resources found" in k("get", "pods").err
 
@@ -274,7 +276,8 @@ def test_patches(k):
     k.create(pod("p"))
     k("patch", "pod", "p", "-p", '{"spec":{"containers":[{"name":"c","image":"busybox:2"}]}}').ok()
     assert k("get", "pod", "p", "-o", "jsonpath={.spec.containers[*].image}").ok() == "busybox:2"
-    assert "(Invalid)" in k("patch", "cm", "c", "--type=json", "-p", '[{"op":"test","path":"/data/b","value":"0"}]').fails(1) or True
+    failed = k("patch", "cm", "c", "--type=json", "-p", '[{"op":"test","path":"/data/b","value":"0"}]').fails(1)
+    assert "the server rejected our request due to an error in our request" in failed or "The request is invalid" in failed
 
 
 @command("describe pod|job|quota|node|…")
@@ -284,7 +287,7 @@ def test_describe(k):
     out = k("describe", "pod", "a").ok()
     assert re.search(r"Status: +Pending", out) and re.search(r"Image: +busybox:1", out) and "QoS Class" in out
     assert re.search(r"Parallelism: +1", k("describe", "job", "j").ok())
-    harness.wait(lambda: re.search(r"pods +2? ?1? ?\d +5", k("describe", "quota", "q").ok()), "the quota counts")
+    harness.wait(lambda: re.search(r"pods +1 +5", k("describe", "quota", "q").ok()), "the quota counts")
     out = k("describe", "node").ok()
     assert "Allocatable" in out and "NoNodeAgent" in out
     assert "Name:" in k("describe", "namespace", k.ns).ok()
@@ -312,7 +315,7 @@ def test_events(k):
 @command("logs, exec, attach, port-forward, cp of a pod that does not run")
 def test_streams_of_a_waiting_pod(k):
     k.create(pod("a"))
-    assert "does not have a host assigned" in k("logs", "a").fails(1)
+    assert k("logs", "a").ok() == ""
     assert "does not have a host assigned" in k("exec", "a", "--", "true").fails(1)
     assert k("port-forward", "a", "0:80").code != 0
     assert "container x is not valid for pod a" in k("logs", "a", "-c", "x").fails(1)
@@ -361,8 +364,9 @@ def test_wait(k):
     k.create(pod("a"), job("j", suspend=True))
     k("wait", "--for=condition=Suspended", "job/j", "--timeout=20s").ok()
     assert "timed out" in k("wait", "--for=condition=Ready", "pod/a", "--timeout=1s").fails(1)
-    with_delete = k("wait", "--for=delete", "pod/none", "--timeout=5s")
-    assert with_delete.code in (0, 1)
+    k("delete", "pod", "a", "--wait=false").ok()
+    gone = k("wait", "--for=delete", "pod/a", "--timeout=20s")
+    assert gone.code == 0 or "not found" in gone.err or "no matching resources found" in gone.err
 
 
 @command("cordon, uncordon, drain")
@@ -370,7 +374,7 @@ def test_cordon_and_drain(k):
     node = k("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}").ok()
     k("cordon", node).ok()
     assert "SchedulingDisabled" in k("get", "node", node).ok()
-    assert "drained" in k("drain", node, "--ignore-daemonsets", "--force").ok() or True
+    k("drain", node, "--ignore-daemonsets", "--force").ok()
     k("uncordon", node).ok()
     assert "SchedulingDisabled" not in k("get", "node", node).ok()
 
@@ -405,7 +409,7 @@ def test_about_the_server(k):
 
 @command("top")
 def test_top_without_figures(k):
-    assert "No resources found" in (k("top", "pods").err + k("top", "pods").out) or k("top", "pods").code == 1
+    assert "No resources found" in k("top", "pods").err
 
 
 @command("own kinds: trainingjobs, tasktemplates, taskdefinitions")
