@@ -22,16 +22,10 @@ bool gc_concerns(const struct object *object)
 
 static bool known_kind(const struct json *ref)
 {
-    struct str rest = json_str(json_get(ref, "apiVersion")), group = {"", 0}, version = rest;
-    const char *slash = rest.s ? memchr(rest.s, '/', rest.len) : NULL;
+    const char *api_version = json_get_string(ref, "apiVersion"), *name = json_get_string(ref, "kind");
 
-    if (slash) {
-        group = (struct str){rest.s, (size_t)(slash - rest.s)};
-        version = (struct str){slash + 1, rest.len - group.len - 1};
-    }
     for (size_t i = 0; i < kind_count; i++)
-        if (kinds[i].stored && streq(kinds[i].name, json_get_string(ref, "kind")) &&
-            str_is(group, kinds[i].group) && str_is(version, kinds[i].version))
+        if (kinds[i].stored && streq(kinds[i].name, name) && streq(kind_api_version(&kinds[i]), api_version))
             return true;
     return false;
 }

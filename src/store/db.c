@@ -28,8 +28,7 @@ static const char *const statements[STMTS] = {
     [STMT_PUT] = "INSERT INTO rev (rv, kind, removed, prev, doc) VALUES (?, ?, ?, ?, ?)",
     [STMT_PRUNE] = "DELETE FROM rev WHERE rv = ?",
     [STMT_OLDEST] = "UPDATE meta SET val = ? WHERE key = 'oldest'",
-    [STMT_VALUE_SET] = "INSERT INTO value (tab, key, val) VALUES (?, ?, ?) "
-                       "ON CONFLICT (tab, key) DO UPDATE SET val = excluded.val",
+    [STMT_VALUE_SET] = "INSERT OR REPLACE INTO value (tab, key, val) VALUES (?, ?, ?)",
     [STMT_VALUE_REMOVE] = "DELETE FROM value WHERE tab = ? AND key = ?",
     [STMT_BEGIN] = "BEGIN IMMEDIATE",
     [STMT_COMMIT] = "COMMIT",
