@@ -322,10 +322,10 @@ int http_listen_unix(struct http_server *server, const char *path, mode_t mode, 
         return -1;
     fchmod(fd, 0600); /* the mode of the file that bind makes: nobody else until chmod */
     if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-        return err_errno(err, errno, "listen on '%s'", path);
-    if (chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0) {
-        err_errno(err, errno, "listen on '%s'", path);
-        unlink(path);
+        return err_errno(err, errno, "listen on '%s'", addr.sun_path);
+    if (chmod(addr.sun_path, mode) < 0 || listen(fd, BACKLOG) < 0) {
+        err_errno(err, errno, "listen on '%s'", addr.sun_path);
+        unlink(addr.sun_path);
         return -1;
     }
     listener_add(server, take_fd(&fd))->path = mem_strdup(path);
