@@ -242,10 +242,10 @@ const char *pod_row_conditions(const struct json *doc)
 
     if (streq(phase, "Succeeded"))
         return "[{\"type\":\"Completed\",\"status\":\"True\",\"reason\":\"Succeeded\","
-               "\"message\":\"All containers ended well.\"}]";
+               "\"message\":\"The pod has completed successfully.\"}]";
     if (streq(phase, "Failed"))
         return "[{\"type\":\"Completed\",\"status\":\"True\",\"reason\":\"Failed\","
-               "\"message\":\"A container ended badly.\"}]";
+               "\"message\":\"The pod failed.\"}]";
     return NULL;
 }
 
@@ -325,42 +325,43 @@ static void job_images(const struct json *doc, struct column_ctx *ctx, struct bu
     cell_containers(json_at(doc, "spec.template.spec.containers"), "image", out);
 }
 
-/* One term of matchExpressions: "k in (a,b)", "k notin (a)", "k", "!k". */
-static void write_expression(const struct json *expression, struct buf *text)
+/* One term of matchExpressions: "k in (a,b)", "k notin (a)", "k", "!k"; values sorted. */
+static const char *expression_text(struct arena *arena, const struct json *expression)
 {
     const char *key = json_string_or(json_get(expression, "key"), "");
     const char *op = json_string_or(json_get(expression, "operator"), "");
-    const struct json *values = json_get(expression, "values");
-
-    if (streq(op, "DoesNotExist"))
-        buf_putc(text, '!');
-    buf_puts(text, key);
-    if (!streq(op, "In") && !streq(op, "NotIn"))
-        return;
-    buf_puts(text, streq(op, "In") ? " in (" : " notin (");
-    JSON_EACH(values, value) {
-        if (value != values->items->v)
-            buf_putc(text, ',');
-        buf_puts(text, json_string_or(value, ""));
-    }
-    buf_putc(text, ')');
-}
-
-static void job_selector(const struct json *doc, struct column_ctx *ctx, struct buf *out)
-{
-    struct json *labels = json_copy(ctx->arena, json_at(doc, "spec.selector.matchLabels"));
-    const struct json *expressions = json_at(doc, "spec.selector.matchExpressions");
+    struct json *values = json_new_object(arena);
     CLEANUP(buf_done) struct buf text = {0};
 
-    if (json_len(labels))
-        json_sort_members(labels);
-    JSON_EACH_MEMBER(labels, label)
-        buf_printf(&text, "%s%s=%s", text.len ? "," : "", label->key, json_string_or(&label->value, ""));
-    JSON_EACH(expressions, expression) {
-        if (text.len)
-            buf_putc(&text, ',');
-        write_expression(expression, &text);
-    }
+    if (!streq(op, "In") && !streq(op, "NotIn"))
+        return streq(op, "DoesNotExist") ? arena_printf(arena, "!%s", key) : key;
+    JSON_EACH(json_get(expression, "values"), value)
+        json_set_bool(arena, values, json_string_or(value, ""), true);
+    json_sort_members(values);
+    JSON_EACH_MEMBER(values, value)
+        buf_printf(&text, "%s%s", text.len ? "," : "", value->key);
+    return arena_printf(arena, "%s %s (%s)", key, streq(op, "In") ? "in" : "notin",
+                        text.data ? text.data : "");
+}
+
+/* All terms, in the order of their keys. */
+static void job_selector(const struct json *doc, struct column_ctx *ctx, struct buf *out)
+{
+    struct json *terms = json_new_object(ctx->arena);
+    CLEANUP(buf_done) struct buf text = {0};
+    int i = 0;
+
+    JSON_EACH_MEMBER(json_at(doc, "spec.selector.matchLabels"), label)
+        json_set_string(ctx->arena, terms, label->key,
+                        arena_printf(ctx->arena, "%s=%s", label->key, json_string_or(&label->value, "")));
+    JSON_EACH(json_at(doc, "spec.selector.matchExpressions"), expression)
+        json_set_string(
+            ctx->arena, terms,
+            arena_printf(ctx->arena, "%s %03d", json_string_or(json_get(expression, "key"), ""), i++),
+            expression_text(ctx->arena, expression));
+    json_sort_members(terms);
+    JSON_EACH_MEMBER(terms, term)
+        buf_printf(&text, "%s%s", text.len ? "," : "", json_string(&term->value));
     cell_string(out, text.len ? text.data : NULL);
 }
 

@@ -100,6 +100,8 @@ void prepare_namespace(const struct rule_ctx *ctx, struct json *doc, const struc
 
     if (!spec)
         return;
+    if (old && ctx->subresource && streq(ctx->subresource, "finalize"))
+        return;
     if (old && kept) {
         json_set(ctx->arena, spec, "finalizers", *json_copy(ctx->arena, kept));
         return;
@@ -121,7 +123,11 @@ void prepare_namespace(const struct rule_ctx *ctx, struct json *doc, const struc
 
 void defaults_node(const struct rule_ctx *ctx, struct json *doc)
 {
-    struct json *status = json_get(doc, "status");
+    static const char *const info_keys[] = {"machineID",      "systemUUID",       "bootID",
+                                            "kernelVersion",  "osImage",          "containerRuntimeVersion",
+                                            "kubeletVersion", "kubeProxyVersion", "operatingSystem",
+                                            "architecture"};
+    struct json *status = json_get(doc, "status"), *info, *endpoints;
     struct json *capacity = json_get(status, "capacity");
 
     json_need_object(ctx->arena, doc, "spec");
@@ -130,6 +136,15 @@ void defaults_node(const struct rule_ctx *ctx, struct json *doc)
     default_quantities(ctx->arena, json_get(status, "allocatable"));
     if (json_is(capacity, JSON_OBJECT) && !json_get(status, "allocatable"))
         json_set(ctx->arena, status, "allocatable", *json_copy(ctx->arena, capacity));
+    status = json_need_object(ctx->arena, doc, "status");
+    info = status ? json_need_object(ctx->arena, status, "nodeInfo") : NULL;
+    for (size_t i = 0; info && i < ARRAY_LEN(info_keys); i++)
+        if (!json_get(info, info_keys[i]))
+            json_set_string(ctx->arena, info, info_keys[i], "");
+    endpoints = status ? json_need_object(ctx->arena, status, "daemonEndpoints") : NULL;
+    endpoints = endpoints ? json_need_object(ctx->arena, endpoints, "kubeletEndpoint") : NULL;
+    if (endpoints)
+        default_int(ctx->arena, endpoints, "Port", 0);
 }
 
 /* stringData is a way to write data without base64; only data is kept. */
@@ -301,11 +316,38 @@ void defaults_service(const struct rule_ctx *ctx, struct json *doc)
         default_bool(arena, spec, "allocateLoadBalancerNodePorts", true);
 }
 
+static bool has_node_ports(const struct json *spec)
+{
+    return streq(json_get_string(spec, "type"), "NodePort") ||
+           streq(json_get_string(spec, "type"), "LoadBalancer");
+}
+
+/* A service that becomes one of another type gives up what the new type does not have, unless the writer
+ * says otherwise. */
+static void drop_for_type(struct json *spec, const struct json *old)
+{
+    static const char *const keys[] = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"};
+    bool external = streq(json_get_string(spec, "type"), "ExternalName") &&
+                    !streq(json_get_string(old, "type"), "ExternalName");
+
+    for (size_t i = 0; external && i < ARRAY_LEN(keys); i++)
+        if (json_equal(json_get(spec, keys[i]), json_get(old, keys[i])))
+            json_remove(spec, keys[i]);
+    if (has_node_ports(spec) || !has_node_ports(old))
+        return;
+    JSON_EACH(json_get(spec, "ports"), port)
+        JSON_EACH(json_get(old, "ports"), old_port)
+            if (json_get(port, "nodePort") &&
+                json_equal(json_get(port, "nodePort"), json_get(old_port, "nodePort")))
+                json_remove(port, "nodePort");
+}
+
 /* An update that leaves out what the server once chose means to keep it. */
 static void keep_allocated(struct arena *arena, struct json *spec, const struct json *old)
 {
     static const char *const keys[] = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"};
 
+    drop_for_type(spec, old);
     if (streq(json_get_string(spec, "type"), "ExternalName") ||
         streq(json_get_string(old, "type"), "ExternalName"))
         return;
@@ -342,11 +384,11 @@ void prepare_service(const struct rule_ctx *ctx, struct json *doc, const struct 
     } else {
         keep_allocated(ctx->arena, spec, json_get(old, "spec"));
     }
-    if (streq(json_get_string(spec, "type"), "ExternalName"))
-        return;
     ip = json_get_string(spec, "clusterIP");
     if (ip && *ip && (!json_len(json_get(spec, "clusterIPs")) || changed_alone(spec, json_get(old, "spec"))))
         json_push_string(ctx->arena, json_set_array(ctx->arena, spec, "clusterIPs"), ip);
+    if (streq(json_get_string(spec, "type"), "ExternalName"))
+        return;
     if (!json_len(json_get(spec, "ipFamilies")))
         json_push_string(ctx->arena, json_set_array(ctx->arena, spec, "ipFamilies"),
                          ip && strchr(ip, ':') ? "IPv6" : "IPv4");

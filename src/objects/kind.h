@@ -82,11 +82,14 @@ struct column {
 struct rule_ctx {
     struct arena *arena;
     int64_t now;
-    const char *name; /* of the object, for messages */
+    const char *name;        /* of the object, for messages */
+    const char *subresource; /* the write goes to, where that is not status ("finalize"); NULL or "": none */
+    struct json *warnings;   /* array that gets warning texts; NULL: not wanted */
 };
 
 struct kind {
     int id;
+    unsigned verbs;
     const char *group; /* "" for core */
     const char *version;
     const char *api_version; /* "v1", "batch/v1" */
@@ -101,8 +104,8 @@ struct kind {
     bool has_status;       /* status is written only through /status */
     bool status_on_create; /* … but a create may bring it (nodes) */
     bool has_generation;   /* metadata.generation counts changes of spec */
+    bool generation_stays; /* … but remains 1 (priority classes) */
     bool graceful;         /* deletion waits for deletionGracePeriodSeconds and whoever runs it (pods) */
-    unsigned verbs;
     const char *type_name; /* in the schema; NULL: same as name */
     const struct subresource *subresources;
     size_t subresource_count;
@@ -126,6 +129,11 @@ struct kind {
     /* Of what is written to /status. NULL: anything goes. */
     void (*validate_status)(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
                             struct field_errors *errors);
+    /* What is allowed but should not be done, once the write has passed its checks; NULL: nothing to say. */
+    void (*warnings)(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
+                     struct json *warnings);
+    /* Why the object of that name may not be deleted, or NULL. */
+    const char *(*undeletable)(const char *name);
     /* Selector field value (index in `fields`) where it is not simply the string at that path; NULL: that. */
     const char *(*field_value)(const struct json *doc, const char *field, struct arena *arena);
     /* Name rule: "dns-label", "dns1035-label", "dns-subdomain", "path-segment"; NULL: dns-subdomain. */
@@ -145,10 +153,14 @@ const char *kind_api_version(const struct kind *kind);                          
 const char *kind_resource(const struct kind *kind); /* "pods", "jobs.batch": as in messages */
 
 /* Between defaults and validation of a write to the main resource (not of /status): where the kind has a
- * status it is emptied on create and taken from old on update; a new object is not being deleted; the kind's
- * prepare runs; what is empty and may be left out is left out. */
+ * status it is emptied on create and taken from old on update; a new object is not being deleted; owners
+ * named twice are kept once, with a warning; the kind's prepare runs; what is empty and may be left out is
+ * left out. */
 void kind_prepare(const struct kind *kind, const struct rule_ctx *ctx, struct json *doc,
                   const struct json *old);
+
+/* "Guaranteed", "Burstable", "BestEffort". */
+const char *pod_qos_class(const struct json *spec);
 
 /* Rules common to all kinds: name, generateName, namespace, labels, annotations, finalizers,
  * ownerReferences; immutability of name, namespace, uid, creationTimestamp on update. */

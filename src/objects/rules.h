@@ -77,8 +77,6 @@ void default_count(struct arena *arena, struct json *object, const char *key, in
 void default_bool(struct arena *arena, struct json *object, const char *key, bool value);
 void default_quantities(struct arena *arena, struct json *list); /* numbers become text */
 void default_quantities_missing(struct arena *arena, struct json *list, const struct json *from);
-/* "Guaranteed", "Burstable", "BestEffort". */
-const char *pod_qos_class(const struct json *spec);
 
 /* ---- rules for text, and checks that several kinds use (metadata.c, validate_common.c) ---- */
 #define RULE_MSGS_MAX 8
@@ -96,9 +94,9 @@ void check_annotations(struct field_errors *errors, const char *path, const stru
 bool check_immutable(struct field_errors *errors, const char *path, const struct json *value,
                      const struct json *old);
 
-/* The value as bare text, where JSON cannot say what Kubernetes prints; NULL: no value. */
-void field_invalid_text(struct field_errors *errors, const char *path, const char *value, const char *fmt,
-                        ...) __attribute__((format(printf, 4, 5)));
+/* A message of its own, where the functions of failure.h do not word it as Kubernetes does. */
+void field_text(struct field_errors *errors, const char *path, const char *reason, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Absent or null counts as not there. All return whether the value passes. */
 bool check_required(struct field_errors *errors, const char *path, const struct json *value); /* … or "" */
 bool check_one_of(struct field_errors *errors, const char *path, const struct json *value,
@@ -165,11 +163,24 @@ static inline bool json_present(const struct json *value)
     return value && value->type != JSON_NULL;
 }
 
+/* ---- warnings (warnings.c) ---- */
+#define WARNINGS_FN(name)                                                                                    \
+    void name(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,                    \
+              struct json *warnings)
+WARNINGS_FN(warnings_pod);
+WARNINGS_FN(warnings_job);
+WARNINGS_FN(warnings_secret);
+/* Leaves each owner once in metadata.ownerReferences. */
+void dedup_owners(const struct rule_ctx *ctx, struct json *metadata);
+
 /* ---- checks (validate_*.c) ---- */
 #define VALIDATE_FN(name)                                                                                    \
     void name(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,                    \
               struct field_errors *errors)
 VALIDATE_FN(validate_namespace);
+VALIDATE_FN(validate_namespace_status);
+VALIDATE_FN(validate_node_status);
+VALIDATE_FN(validate_job_status);
 VALIDATE_FN(validate_node);
 VALIDATE_FN(validate_pod);
 VALIDATE_FN(validate_job);

@@ -92,7 +92,7 @@ static struct cells *cells_new(const struct buf *marked)
     cells->mark_count = (uint32_t)marks.len;
     if (marks.len)
         memcpy(cells->marks, marks.v, marks.len * sizeof(struct mark));
-    memcpy((char *)(cells->marks + marks.len), text.data, text.len);
+    memcpy((char *)(cells->marks + marks.len), buf_view(&text).s, text.len);
     vec_done(&marks);
     return cells;
 }

@@ -172,6 +172,7 @@ void check_tolerations(struct field_errors *errors, const char *path, const stru
 void check_spread(struct field_errors *errors, const char *path, const struct json *constraints)
 {
     static const char *const actions[] = {"DoNotSchedule", "ScheduleAnyway", NULL};
+    const struct json empty = json_of_string_ref("");
     size_t i = 0;
 
     JSON_EACH(constraints, constraint) {
@@ -181,7 +182,10 @@ void check_spread(struct field_errors *errors, const char *path, const struct js
         check_positive(errors, AT(errors, "%s.maxSkew", at), json_get(constraint, "maxSkew"));
         if (!json_str(json_get(constraint, "topologyKey")).len)
             field_required(errors, AT(errors, "%s.topologyKey", at), "can not be empty");
-        check_one_of(errors, AT(errors, "%s.whenUnsatisfiable", at), action, actions);
+        if (json_str(action).len)
+            check_one_of(errors, AT(errors, "%s.whenUnsatisfiable", at), action, actions);
+        else
+            field_unsupported(errors, AT(errors, "%s.whenUnsatisfiable", at), &empty, actions);
         check_label_selector(errors, AT(errors, "%s.labelSelector", at),
                              json_get(constraint, "labelSelector"));
     }

@@ -5,21 +5,19 @@
 
 #include <arpa/inet.h>
 
-void field_invalid_text(struct field_errors *errors, const char *path, const char *value, const char *fmt,
-                        ...)
+void field_text(struct field_errors *errors, const char *path, const char *reason, const char *fmt, ...)
 {
     CLEANUP(buf_done) struct buf text = {0};
     struct json *cause;
     va_list ap;
 
-    if (!errors->causes)
-        errors->causes = json_new_array(errors->arena);
-    cause = json_push_object(errors->arena, errors->causes);
-    buf_printf(&text, "Invalid value: %s%s", value ? value : "", value ? ": " : "");
     va_start(ap, fmt);
     buf_vprintf(&text, fmt, ap);
     va_end(ap);
-    json_set_string(errors->arena, cause, "reason", "FieldValueInvalid");
+    if (!errors->causes)
+        errors->causes = json_new_array(errors->arena);
+    cause = json_push_object(errors->arena, errors->causes);
+    json_set_string(errors->arena, cause, "reason", reason);
     json_set_string(errors->arena, cause, "message", text.data);
     json_set_string(errors->arena, cause, "field", path);
 }
@@ -236,10 +234,10 @@ static bool equal_at(const char *key, const struct json *a, const struct json *b
 {
     struct quantity qa, qb;
 
+    if (json_is(a, JSON_OBJECT) && json_is(b, JSON_OBJECT))
+        return equal_members(a, b, in_list(key, amounts));
     if (is_empty(key, a) || is_empty(key, b))
         return is_empty(key, a) && is_empty(key, b);
-    if (a->type == JSON_OBJECT && b->type == JSON_OBJECT)
-        return equal_members(a, b, in_list(key, amounts));
     if (a->type == JSON_ARRAY && b->type == JSON_ARRAY) {
         if (a->len != b->len)
             return false;
@@ -315,7 +313,8 @@ bool resource_is_standard_quota(const char *name)
 
 static bool complain(struct field_errors *errors, const char *path, const char *name, const char *why)
 {
-    field_invalid_text(errors, path, name, "%s", why);
+    /* Names of resources stand without quotes. */
+    field_text(errors, path, "FieldValueInvalid", "Invalid value: %s: %s", name, why);
     return false;
 }
 

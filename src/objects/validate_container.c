@@ -69,24 +69,41 @@ static void check_key_ref(struct field_errors *errors, const char *path, const s
         check_text(errors, AT(errors, "%s.key", path), key, rule_config_key);
 }
 
+/* "metadata.labels['KEY']": what stands between the quotes, if that is the form. */
+static bool subscript(struct str text, const char *of, struct str *ret)
+{
+    size_t len = strlen(of);
+
+    if (!str_starts(text, of) || text.len < len + 4 || memcmp(text.s + len, "['", 2) != 0 ||
+        !str_ends(text, "']"))
+        return false;
+    *ret = (struct str){text.s + len + 2, text.len - len - 4};
+    return true;
+}
+
 static void check_field_ref(struct field_errors *errors, const char *path, const struct json *ref)
 {
     static const char *const fields[] = {
         "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
         "status.hostIP", "status.hostIPs",     "status.podIP", "status.podIPs", NULL};
     const struct json *field = json_get(ref, "fieldPath");
-    struct str text = json_str(field);
+    const char *at = AT(errors, "%s.fieldPath", path);
+    struct str text = json_str(field), key;
 
-    if (!check_required(errors, AT(errors, "%s.fieldPath", path), field))
+    if (!check_required(errors, at, field))
         return;
-    if ((str_starts(text, "metadata.annotations['") || str_starts(text, "metadata.labels['")) &&
-        str_ends(text, "']"))
+    if (subscript(text, "metadata.annotations", &key) || subscript(text, "metadata.labels", &key)) {
+        check_str(errors, path, key, rule_qualified_name);
         return;
+    }
     for (const char *const *known = fields; *known; known++)
         if (str_is(text, *known))
             return;
-    field_invalid(errors, AT(errors, "%s.fieldPath", path), field,
-                  "error converting fieldPath: field label not supported: %s", json_string(field));
+    if (str_is(text, "metadata.labels") || str_is(text, "metadata.annotations"))
+        field_unsupported(errors, at, field, fields);
+    else
+        field_invalid(errors, at, field, "error converting fieldPath: field label not supported: %s",
+                      json_string(field));
 }
 
 static void check_resource_ref(struct field_errors *errors, const char *path, const struct json *ref)
@@ -200,6 +217,7 @@ static void check_devices(const struct pod_check *check, const char *path, const
                           struct json *names, struct json *paths)
 {
     struct field_errors *errors = check->errors;
+    const struct json empty = json_of_string_ref("");
     size_t i = 0;
 
     JSON_EACH(json_get(container, "volumeDevices"), device) {
@@ -207,16 +225,15 @@ static void check_devices(const struct pod_check *check, const char *path, const
         const struct json *name = json_get(device, "name"), *where = json_get(device, "devicePath");
         const struct json *volume = json_get(check->volumes, json_string_or(name, ""));
 
-        if (check_required(errors, AT(errors, "%s.name", at), name)) {
-            if (json_get(names, json_string(name)))
-                field_invalid(errors, AT(errors, "%s.name", at), name, "must be unique");
-            if (volume && !is_block_claim(volume))
-                field_invalid(errors, AT(errors, "%s.name", at), name,
-                              "can only use volume source type of PersistentVolumeClaim or Ephemeral for "
-                              "block mode");
-            else if (!volume)
-                field_not_found(errors, AT(errors, "%s.name", at), name);
-        }
+        check_required(errors, AT(errors, "%s.name", at), name);
+        if (json_get(names, json_string_or(name, "")))
+            field_invalid(errors, AT(errors, "%s.name", at), name, "must be unique");
+        if (volume && !is_block_claim(volume))
+            field_invalid(errors, AT(errors, "%s.name", at), name,
+                          "can only use volume source type of PersistentVolumeClaim or Ephemeral for "
+                          "block mode");
+        else if (!volume)
+            field_not_found(errors, AT(errors, "%s.name", at), name ? name : &empty);
         if (check_required(errors, AT(errors, "%s.devicePath", at), where)) {
             if (json_get(paths, json_string(where)))
                 field_invalid(errors, AT(errors, "%s.devicePath", at), where, "must be unique");
@@ -225,7 +242,8 @@ static void check_devices(const struct pod_check *check, const char *path, const
                               "can not contain backsteps ('..')");
             json_set_bool(errors->arena, paths, json_string(where), true);
         }
-        json_set_bool(errors->arena, names, json_string_or(name, ""), true);
+        if (json_str(name).len)
+            json_set_bool(errors->arena, names, json_string(name), true);
     }
 }
 
@@ -235,12 +253,12 @@ static void check_mount(const struct pod_check *check, const char *path, const c
     static const char *const propagations[] = {"Bidirectional", "HostToContainer", "None", NULL};
     struct field_errors *errors = check->errors;
     const struct json *name = json_get(mount, "name"), *sub = json_get(mount, "subPath");
-    const struct json *expr = json_get(mount, "subPathExpr"),
-                      *propagation = json_get(mount, "mountPropagation");
+    const struct json *expr = json_get(mount, "subPathExpr");
+    const struct json *propagation = json_get(mount, "mountPropagation"), empty = json_of_string_ref("");
 
     check_required(errors, AT(errors, "%s.name", path), name);
     if (!json_get(check->volumes, json_string_or(name, "")))
-        field_not_found(errors, AT(errors, "%s.name", path), name);
+        field_not_found(errors, AT(errors, "%s.name", path), name ? name : &empty);
     check_required(errors, AT(errors, "%s.mountPath", path), json_get(mount, "mountPath"));
     if (json_str(sub).len)
         check_descending_path(errors, AT(errors, "%s.subPath", list), sub);

@@ -52,7 +52,7 @@ void validate_config_map(const struct rule_ctx *ctx, const struct json *doc, con
                           "duplicate of key present in binaryData");
     }
     if (total > DATA_BYTES_MAX)
-        field_too_long(errors, "", DATA_BYTES_MAX);
+        field_too_long(errors, "[]", DATA_BYTES_MAX); /* so Kubernetes prints "the whole object" */
     check_sealed(errors, doc, old);
 }
 
@@ -110,13 +110,13 @@ void validate_secret(const struct rule_ctx *ctx, const struct json *doc, const s
                      struct field_errors *errors)
 {
     (void)ctx;
+    if (old) {
+        check_immutable(errors, "type", json_get(doc, "type"), json_get(old, "type"));
+        check_sealed(errors, doc, old);
+    }
     if (check_keys(errors, "data", json_get(doc, "data"), true) > DATA_BYTES_MAX)
         field_too_long(errors, "data", DATA_BYTES_MAX);
     check_secret_type(errors, doc);
-    if (!old)
-        return;
-    check_immutable(errors, "type", json_get(doc, "type"), json_get(old, "type"));
-    check_sealed(errors, doc, old);
 }
 
 /* ---- namespaces and nodes ---- */
@@ -137,6 +137,23 @@ void validate_namespace(const struct rule_ctx *ctx, const struct json *doc, cons
     }
 }
 
+void validate_namespace_status(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
+                               struct field_errors *errors)
+{
+    const struct json *phase = json_at(doc, "status.phase"), empty = json_of_string_ref("");
+    bool deleting = json_present(json_at(doc, "metadata.deletionTimestamp"));
+
+    (void)ctx;
+    (void)old;
+    if (!phase)
+        phase = &empty;
+    if (!deleting && !streq(json_string(phase), "Active"))
+        field_invalid(errors, "status.Phase", phase, "may only be 'Active' if `deletionTimestamp` is empty");
+    if (deleting && !streq(json_string(phase), "Terminating"))
+        field_invalid(errors, "status.Phase", phase,
+                      "may only be 'Terminating' if `deletionTimestamp` is not empty");
+}
+
 static void check_taints(struct field_errors *errors, const char *path, const struct json *taints)
 {
     struct json *seen = json_new_object(errors->arena);
@@ -152,24 +169,37 @@ static void check_taints(struct field_errors *errors, const char *path, const st
         if (value)
             check_text(errors, AT(errors, "%s.value", at), value, rule_label_value);
         check_one_of(errors, AT(errors, "%s.effect", at), json_get(taint, "effect"), taint_effects);
-        if (json_get(seen, pair))
-            field_duplicate(errors, at, taint);
+        if (json_get(seen, pair)) {
+            CLEANUP(buf_done) struct buf text = {0};
+
+            json_write(&text, taint);
+            field_text(errors, at, "FieldValueDuplicate",
+                       "Duplicate value: %s: taints must be unique by key and effect pair", text.data);
+        }
         json_set_bool(errors->arena, seen, pair, true);
     }
+}
+
+void validate_node_status(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
+                          struct field_errors *errors)
+{
+    static const char *const lists[] = {"capacity", "allocatable"};
+
+    (void)ctx;
+    (void)old;
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        JSON_EACH_MEMBER(json_get(json_get(doc, "status"), lists[i]), member)
+            check_resource_amount(errors, AT(errors, "status.%s.%s", lists[i], member->key), member->key,
+                                  &member->value);
 }
 
 void validate_node(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
                    struct field_errors *errors)
 {
-    static const char *const lists[] = {"capacity", "allocatable"};
     const struct json *provider = json_at(doc, "spec.providerID"), *had = json_at(old, "spec.providerID");
 
-    (void)ctx;
     check_taints(errors, "metadata.taints", json_at(doc, "spec.taints")); /* that path is Kubernetes' */
-    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
-        JSON_EACH_MEMBER(json_get(json_get(doc, "status"), lists[i]), member)
-            check_resource_amount(errors, AT(errors, "status.%s.%s", lists[i], member->key), member->key,
-                                  &member->value);
+    validate_node_status(ctx, doc, old, errors);
     if (json_str(had).len && !json_equal(provider, had))
         field_forbidden(errors, "spec.providerID",
                         "node updates may not change providerID except from \"\" to valid");

@@ -109,11 +109,11 @@ static void check_failure_rule(struct field_errors *errors, const char *path, co
     if (json_present(codes))
         check_exit_codes(errors, AT(errors, "%s.onExitCodes", path), codes, json_at(spec, "template.spec"));
     if (json_present(codes) && conditions)
-        field_invalid_text(errors, path, NULL,
-                           "specifying both OnExitCodes and OnPodConditions is not supported");
+        field_text(errors, path, "FieldValueInvalid",
+                   "Invalid value: specifying both OnExitCodes and OnPodConditions is not supported");
     if (!json_present(codes) && !conditions)
-        field_invalid_text(errors, path, NULL,
-                           "specifying one of OnExitCodes and OnPodConditions is required");
+        field_text(errors, path, "FieldValueInvalid",
+                   "Invalid value: specifying one of OnExitCodes and OnPodConditions is required");
 }
 
 static void check_policies(struct field_errors *errors, const struct json *spec)
@@ -206,7 +206,8 @@ static void check_job_selector(struct field_errors *errors, const struct json *d
     if (labels)
         field_invalid(errors, "spec.template.metadata.labels", labels, NO_MATCH);
     else
-        field_invalid_text(errors, "spec.template.metadata.labels", "map[string]string(nil)", NO_MATCH);
+        field_text(errors, "spec.template.metadata.labels", "FieldValueInvalid",
+                   "Invalid value: map[string]string(nil): " NO_MATCH);
 }
 
 /* ---- changes ---- */
@@ -236,9 +237,8 @@ static void check_fixed(struct field_errors *errors, const char *path, const str
 
 static void check_job_update(struct field_errors *errors, const struct json *spec, const struct json *old)
 {
-    static const char *const fixed[] = {"selector",         "completionMode",
-                                        "podFailurePolicy", "backoffLimitPerIndex",
-                                        "managedBy",        "successPolicy"};
+    static const char *const fixed[] = {"completionMode", "podFailurePolicy", "backoffLimitPerIndex",
+                                        "managedBy", "successPolicy"};
     const struct json *before = json_get(old, "spec");
     const struct json *template = json_get(spec, "template"), *old_template = json_get(before, "template");
     const struct json *completions = json_get(spec, "completions");
@@ -249,15 +249,16 @@ static void check_job_update(struct field_errors *errors, const struct json *spe
              !json_equal(completions, json_get(spec, "parallelism")))
         field_invalid(errors, "spec.completions", completions,
                       "can only be modified in tandem with spec.parallelism");
-    for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-        check_fixed(errors, AT(errors, "spec.%s", fixed[i]), json_get(spec, fixed[i]),
-                    json_get(before, fixed[i]));
+    check_fixed(errors, "spec.selector", json_get(spec, "selector"), json_get(before, "selector"));
     if (json_bool(json_get(before, "suspend")) && !json_present(json_at(old, "status.startTime"))) {
         template = without_steering(errors->arena, template);
         old_template = without_steering(errors->arena, old_template);
     }
     if (!semantic_equal(template, old_template))
         field_invalid(errors, "spec.template", json_get(spec, "template"), "field is immutable");
+    for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+        check_fixed(errors, AT(errors, "spec.%s", fixed[i]), json_get(spec, fixed[i]),
+                    json_get(before, fixed[i]));
 }
 
 static void check_hostname(struct field_errors *errors, const struct json *doc, const struct json *spec)
@@ -303,7 +304,7 @@ void validate_job(const struct rule_ctx *ctx, const struct json *doc, const stru
     const struct json *spec = json_get(doc, "spec"), *managed = json_get(spec, "managedBy");
 
     (void)ctx;
-    if (!old && !json_bool(json_get(spec, "manualSelector")))
+    if (json_present(json_get(spec, "selector")) && !json_bool(json_get(spec, "manualSelector")))
         check_generated(errors, doc);
     for (size_t i = 0; i < ARRAY_LEN(counts); i++)
         check_not_negative(errors, AT(errors, "spec.%s", counts[i]), json_get(spec, counts[i]));

@@ -98,6 +98,13 @@ static void check_dns_config(const struct pod_check *check)
                       "must not have more than %d search paths", DNS_SEARCHES_MAX);
     JSON_EACH(servers, server)
         check_ip(errors, AT(errors, "%s.nameservers[%zu]", path, i++), server);
+    i = 0;
+    JSON_EACH(json_get(config, "options"), option) {
+        size_t at = i++;
+
+        if (!json_str(json_get(option, "name")).len)
+            field_required(errors, AT(errors, "%s.options[%zu]", path, at), "must not be empty");
+    }
 }
 
 static void check_host_aliases(const struct pod_check *check)
@@ -152,7 +159,7 @@ static void check_scalars(const struct pod_check *check)
     if (json_present(policy))
         check_one_of(errors, AT(errors, "%s.preemptionPolicy", check->path), policy, preemption);
     if (json_present(json_get(spec, "os")))
-        check_one_of(errors, AT(errors, "%s.os.name", check->path), json_at(spec, "os.name"), systems);
+        check_one_of(errors, AT(errors, "%s.os", check->path), json_at(spec, "os.name"), systems);
 }
 
 void check_pod_spec(struct field_errors *errors, const char *path, const struct json *spec, bool is_pod)
@@ -316,6 +323,28 @@ void check_pod_update(struct field_errors *errors, const struct json *spec, cons
         field_forbidden(errors, "spec", POD_UPDATES);
 }
 
+/* A token is of an account. */
+static void check_tokens(struct field_errors *errors, const struct json *spec)
+{
+    size_t v = 0;
+
+    if (json_str(json_get(spec, "serviceAccountName")).len)
+        return;
+    JSON_EACH(json_get(spec, "volumes"), volume) {
+        size_t s = 0, index = v++;
+
+        JSON_EACH(json_at(volume, "projected.sources"), source) {
+            size_t at = s++;
+
+            if (json_present(json_get(source, "serviceAccountToken")))
+                field_forbidden(
+                    errors,
+                    AT(errors, "spec.volumes[%zu].projected.sources[%zu].serviceAccountToken", index, at),
+                    "must not be specified when serviceAccountName is not set");
+        }
+    }
+}
+
 void validate_pod(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
                   struct field_errors *errors)
 {
@@ -323,6 +352,7 @@ void validate_pod(const struct rule_ctx *ctx, const struct json *doc, const stru
 
     (void)ctx;
     check_pod_spec(errors, "spec", spec, true);
+    check_tokens(errors, spec);
     if (old) {
         check_pod_update(errors, spec, json_get(old, "spec"));
         return;

@@ -83,6 +83,7 @@ static void check_claim_update(struct field_errors *errors, const struct json *d
         quantity_cmp(&q, &old_q) < 0 && quantity_cmp(&q, &capacity) <= 0)
         field_forbidden(errors, "spec.resources.requests.storage",
                         "field can not be less than status.capacity");
+    check_immutable(errors, "volumeMode", json_at(doc, "spec.volumeMode"), json_get(was, "volumeMode"));
 }
 
 void validate_pvc(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
@@ -133,10 +134,20 @@ static void check_volume_update(struct field_errors *errors, const struct json *
         field_invalid(errors, "nodeAffinity", json_get(spec, "nodeAffinity"), "field is immutable");
 }
 
+static void check_only_storage(struct field_errors *errors, const struct json *capacity)
+{
+    static const char *const only_storage[] = {"storage", NULL};
+
+    if (json_present(capacity))
+        field_unsupported(errors, "spec.capacity", capacity, only_storage);
+    else
+        field_text(errors, "spec.capacity", "FieldValueNotSupported",
+                   "Unsupported value: core.ResourceList(nil): supported values: \"storage\"");
+}
+
 void validate_pv(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
                  struct field_errors *errors)
 {
-    static const char *const only_storage[] = {"storage", NULL};
     const struct json *spec = json_get(doc, "spec"), *capacity = json_get(spec, "capacity");
     const struct json *required = json_at(spec, "nodeAffinity.required");
 
@@ -145,7 +156,7 @@ void validate_pv(const struct rule_ctx *ctx, const struct json *doc, const struc
     if (!json_len(capacity))
         field_required(errors, "spec.capacity", "%s", "");
     if (!json_get(capacity, "storage") || json_len(capacity) > 1)
-        field_unsupported(errors, "spec.capacity", capacity, only_storage);
+        check_only_storage(errors, capacity);
     JSON_EACH_MEMBER(capacity, member)
         check_positive_amount(errors, AT(errors, "spec.capacity[%s]", member->key), &member->value);
     check_one_of(errors, "spec.persistentVolumeReclaimPolicy",

@@ -71,30 +71,31 @@ static void check_claim(struct field_errors *errors, const char *path, const str
 
 static void check_nfs(struct field_errors *errors, const char *path, const struct json *source)
 {
-    const struct json *where = json_get(source, "path");
+    const struct json *where = json_get(source, "path"), empty = json_of_string_ref("");
 
     check_required(errors, AT(errors, "%s.server", path), json_get(source, "server"));
-    if (check_required(errors, AT(errors, "%s.path", path), where) &&
-        !starts_with(json_string_or(where, ""), "/"))
-        field_invalid(errors, AT(errors, "%s.path", path), where, "must be an absolute path");
+    check_required(errors, AT(errors, "%s.path", path), where);
+    if (!starts_with(json_string_or(where, ""), "/"))
+        field_invalid(errors, AT(errors, "%s.path", path), where ? where : &empty,
+                      "must be an absolute path");
 }
 
+/* Kubernetes names the source, not the item. */
 static void check_downward_items(struct field_errors *errors, const char *path, const struct json *source)
 {
-    size_t i = 0;
+    const struct json both = json_of_string_ref("resource");
 
     JSON_EACH(json_get(source, "items"), item) {
-        const char *at = AT(errors, "%s.items[%zu]", path, i++);
         const struct json *field = json_get(item, "fieldRef"), *resource = json_get(item, "resourceFieldRef");
 
-        if (check_required(errors, AT(errors, "%s.path", at), json_get(item, "path")))
-            check_item_path(errors, AT(errors, "%s.path", at), json_get(item, "path"));
+        check_required(errors, AT(errors, "%s.path", path), json_get(item, "path"));
+        check_item_path(errors, AT(errors, "%s.path", path), json_get(item, "path"));
         if (json_present(field) && json_present(resource))
-            field_invalid(errors, at, resource,
+            field_invalid(errors, path, &both,
                           "fieldRef and resourceFieldRef can not be specified simultaneously");
         else if (!json_present(field) && !json_present(resource))
-            field_required(errors, at, "one of fieldRef and resourceFieldRef is required");
-        check_file_mode(errors, at, "mode", item);
+            field_required(errors, path, "one of fieldRef and resourceFieldRef is required");
+        check_file_mode(errors, path, "mode", item);
     }
 }
 
@@ -117,9 +118,7 @@ static void check_projected(struct field_errors *errors, const char *path, const
 
         for (size_t k = 0; k < ARRAY_LEN(kinds_of_source); k++)
             found += json_present(json_get(part, kinds_of_source[k]));
-        if (found == 0)
-            field_required(errors, at, "must specify exactly one of the supported projected source types");
-        else if (found > 1)
+        if (found > 1)
             field_forbidden(errors, at, "may not specify more than 1 volume type per source");
         for (size_t k = 0; k < 2; k++) {
             const struct json *named = json_get(part, kinds_of_source[k]);
