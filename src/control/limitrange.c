@@ -62,9 +62,12 @@ void limitrange_fill(const struct json *range, struct arena *arena, struct json 
         fill_containers(limit, arena, json_at(pod, "spec.containers"), "container", &notes);
         fill_containers(limit, arena, json_at(pod, "spec.initContainers"), "init container", &notes);
     }
-    if (notes.len)
-        json_set_string(arena, json_need_object(arena, meta, "annotations"), ANNOTATION,
-                        arena_printf(arena, "LimitRanger plugin set: %s", notes.data));
+    if (!notes.len)
+        return;
+    json_set_string(arena, json_need_object(arena, meta, "annotations"), ANNOTATION,
+                    arena_printf(arena, "LimitRanger plugin set: %s", notes.data));
+    if (json_get(json_get(pod, "status"), "qosClass"))
+        json_set_string(arena, json_get(pod, "status"), "qosClass", pod_qos_class(json_get(pod, "spec")));
 }
 
 /* ---- checking ---- */

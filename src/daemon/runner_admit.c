@@ -1,9 +1,13 @@
-/* Admission: priorities, limits, classes of storage, quotas; in this order, as a quota must see what the
- * others fill in. Where a namespace has no limits and no quotas these questions cost two look-ups. */
+/* Admission: priorities, limits, classes of storage, addresses of services, quotas; in this order, as a quota
+ * must see what the others fill in. Where a namespace has no limits and no quotas these questions cost two
+ * look-ups. */
 #include "base/clock.h"
 #include "control/limitrange.h"
 #include "control/pvc.h"
+#include "control/service.h"
 #include "daemon/runner_internal.h"
+
+#define NOT_READY "node.kubernetes.io/not-ready"
 
 /* ---- priorities ---- */
 
@@ -103,11 +107,56 @@ static int admit_quotas(struct runner *runner, const struct write *write, const 
     return 0;
 }
 
+/* ---- services ---- */
+
+static int admit_service(struct runner *runner, const struct write *write, struct json *doc,
+                         const struct object *old)
+{
+    const struct json *before = old ? json_get(object_json(old, write->arena), "spec") : NULL;
+    struct service_taken taken = {0};
+
+    if (!service_needs_addresses(json_get(doc, "spec"), before))
+        return 0;
+    OBJECTS_EACH(store_list(runner->store, KIND_SERVICE, NULL), it)
+        if (!old || !streq((*it)->uid, old->uid))
+            service_take(&taken, json_get(object_json(*it, write->arena), "spec"));
+    return service_admit(&taken, write->arena, doc, str_hash(str_from(json_at_string(doc, "metadata.uid"))),
+                         write->failure);
+}
+
+/* ---- nodes ---- */
+
+/* A node that a user registers takes no pods until somebody says that it is ready. */
+static void admit_node(struct arena *arena, struct json *doc)
+{
+    struct json *spec = json_need_object(arena, doc, "spec"), *taints, *taint;
+
+    if (!spec)
+        return;
+    JSON_EACH(json_get(spec, "taints"), it)
+        if (streq(json_get_string(it, "key"), NOT_READY) &&
+            streq(json_get_string(it, "effect"), "NoSchedule"))
+            return;
+    taints = json_get(spec, "taints");
+    if (!json_is(taints, JSON_ARRAY))
+        taints = json_set_array(arena, spec, "taints");
+    taint = json_push_object(arena, taints);
+    json_set_string(arena, taint, "key", NOT_READY);
+    json_set_string(arena, taint, "effect", "NoSchedule");
+}
+
 /* ---- all ---- */
 
 static int admit_pod(struct runner *runner, const struct write *write, const struct kind *kind,
                      const char *ns, struct json *doc)
 {
+    const char *runtime = json_at_string(doc, "spec.runtimeClassName");
+
+    if (runtime && *runtime) /* there are none */
+        return failure_forbidden(
+            write->failure, write->arena, kind->group, kind->plural,
+            json_string_or(json_at(doc, "metadata.name"), ""),
+            arena_printf(write->arena, "pod rejected: RuntimeClass \"%s\" not found", runtime));
     read_classes(runner);
     if (admit_limits(runner, write, kind, ns, doc) < 0)
         return -1;
@@ -133,6 +182,14 @@ int runner_admit(void *arg, const struct write *write, const struct kind *kind, 
     case KIND_PV:
         if (!old)
             pv_admit(write->arena, doc);
+        break;
+    case KIND_SERVICE:
+        if (admit_service(runner, write, doc, old) < 0)
+            return -1;
+        break;
+    case KIND_NODE:
+        if (!old && write->who)
+            admit_node(write->arena, doc);
         break;
     case KIND_PRIORITY_CLASS:
         read_classes(runner);

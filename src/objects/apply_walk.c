@@ -322,13 +322,13 @@ static void compare_lists(struct walk *walk, struct typing typing, const struct 
     bool l_more, r_more;
 
     for (size_t i = 0; i < left.count; i++) {
-        const struct json *lv = &l->items->v[i], *rv;
+        const struct json *lv = json_item(l, i), *rv;
         int64_t at;
 
         if (element_find(&left, left.v[i], &l_more) != (int64_t)i)
             continue;
         at = element_find(&right, left.v[i], &r_more);
-        rv = at < 0 ? NULL : &r->items->v[at];
+        rv = at < 0 ? NULL : json_item(r, (size_t)at);
         if (l_more && r_more)
             compare_item(walk, typing, left.v[i], NULL, NULL, json_equal(l, r) ? SIDES : MODIFIED, node);
         else if (l_more)
@@ -345,7 +345,7 @@ static void compare_lists(struct walk *walk, struct typing typing, const struct 
         if (r_more)
             compare_item(walk, typing, right.v[i], NULL, NULL, ADDED, node);
         else
-            compare_item(walk, typing, right.v[i], NULL, &r->items->v[i], SIDES, node);
+            compare_item(walk, typing, right.v[i], NULL, json_item(r, i), SIDES, node);
     }
 }
 
@@ -363,6 +363,8 @@ static const struct json *zero_member(struct typing typing, struct str name)
 static void compare_members(struct walk *walk, struct typing typing, const struct json *l,
                             const struct json *r, enum level level, bool zero, struct json node[SIDES])
 {
+    l = l ? l : &empty_object;
+    r = r ? r : &empty_object;
     walk->depth++;
     JSON_EACH_MEMBER(l, member) {
         struct str name = {member->key, member->key_len};

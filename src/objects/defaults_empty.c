@@ -4,7 +4,7 @@
 #include "objects/rules.h"
 
 /* Always there, even when empty. */
-static const char *const kept[] = {"reportingComponent", "reportingInstance", NULL};
+static const char *const kept[] = {"reportingComponent", "reportingInstance", "managedFields", NULL};
 
 static bool is_zero(const struct schema_field *field, const struct json *value)
 {

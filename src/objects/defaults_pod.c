@@ -4,9 +4,10 @@
 #include "base/clock.h"
 #include "objects/rules.h"
 
-#define EVICT_AFTER_SEC   300 /* of a pod whose node is gone */
-#define FILE_MODE_DEFAULT 0644
-#define TOKEN_EXPIRY_SEC  3600
+#define EVICT_AFTER_SEC      300 /* of a pod whose node is gone */
+#define FILE_MODE_DEFAULT    0644
+#define TOKEN_EXPIRY_SEC     3600
+#define APP_ARMOR_ANNOTATION "container.apparmor.security.beta.kubernetes.io/" /* … the container's name */
 
 static bool absent(const struct json *value)
 {
@@ -230,9 +231,26 @@ static void default_host_ports(struct arena *arena, struct json *container)
             default_count(arena, port, "hostPort", json_int(json_get(port, "containerPort"), 0));
 }
 
+/* Members that Go writes whether they are set or not. */
+static void default_container_status(struct arena *arena, struct json *status)
+{
+    static const char *const texts[] = {"image", "imageID"}, *const states[] = {"state", "lastState"};
+
+    for (size_t i = 0; i < ARRAY_LEN(states); i++)
+        json_need_object(arena, status, states[i]);
+    if (!json_get(status, "ready"))
+        json_set_bool(arena, status, "ready", false);
+    default_int(arena, status, "restartCount", 0);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+        if (!json_get(status, texts[i]))
+            json_set_string(arena, status, texts[i], "");
+}
+
 void defaults_pod(const struct rule_ctx *ctx, struct json *doc)
 {
-    struct json *spec = json_need_object(ctx->arena, doc, "spec");
+    static const char *const status_lists[] = {"containerStatuses", "initContainerStatuses",
+                                               "ephemeralContainerStatuses"};
+    struct json *spec = json_need_object(ctx->arena, doc, "spec"), *status = json_get(doc, "status");
 
     if (!spec)
         return;
@@ -244,6 +262,10 @@ void defaults_pod(const struct rule_ctx *ctx, struct json *doc)
                 default_host_ports(ctx->arena, container);
         }
     default_bool(ctx->arena, spec, "enableServiceLinks", true);
+    for (size_t i = 0; json_len(status) && i < ARRAY_LEN(status_lists); i++)
+        JSON_EACH(json_get(status, status_lists[i]), container)
+            if (json_is(container, JSON_OBJECT))
+                default_container_status(ctx->arena, container);
 }
 
 /* ---- what the server adds to a new pod ---- */
@@ -335,6 +357,45 @@ static void add_gated_condition(const struct rule_ctx *ctx, struct json *status)
                     "Scheduling is blocked due to non-empty scheduling gates");
 }
 
+/* AppArmor profiles were said by annotation once; the field is what counts. */
+static void take_app_armor(const struct rule_ctx *ctx, struct json *container, const char *key,
+                           const char *value)
+{
+    struct json *security = json_need_object(ctx->arena, container, "securityContext"), *profile;
+    const char *type = NULL;
+
+    if (streq(value, "unconfined"))
+        type = "Unconfined";
+    else if (streq(value, "runtime/default"))
+        type = "RuntimeDefault";
+    else if (starts_with(value, "localhost/"))
+        type = "Localhost";
+    if (!type || !security || json_get(security, "appArmorProfile"))
+        return;
+    profile = json_set_object(ctx->arena, security, "appArmorProfile");
+    json_set_string(ctx->arena, profile, "type", type);
+    if (streq(type, "Localhost"))
+        json_set_string(ctx->arena, profile, "localhostProfile", value + strlen("localhost/"));
+    if (ctx->warnings)
+        json_push_string(ctx->arena, ctx->warnings,
+                         arena_printf(ctx->arena,
+                                      "metadata.annotations[%s]: deprecated since v1.30; use the "
+                                      "\"appArmorProfile\" field instead",
+                                      key));
+}
+
+static void read_app_armor(const struct rule_ctx *ctx, struct json *doc)
+{
+    JSON_EACH_MEMBER(json_at(doc, "metadata.annotations"), annotation) {
+        if (!starts_with(annotation->key, APP_ARMOR_ANNOTATION))
+            continue;
+        for (size_t i = 0; i < 2; i++)
+            JSON_EACH(json_get(json_get(doc, "spec"), container_lists[i]), container)
+                if (streq(json_get_string(container, "name"), annotation->key + strlen(APP_ARMOR_ANNOTATION)))
+                    take_app_armor(ctx, container, annotation->key, json_string_or(&annotation->value, ""));
+    }
+}
+
 void prepare_pod(const struct rule_ctx *ctx, struct json *doc, const struct json *old)
 {
     struct json *spec = json_get(doc, "spec"), *status;
@@ -344,6 +405,7 @@ void prepare_pod(const struct rule_ctx *ctx, struct json *doc, const struct json
     add_tolerations(ctx->arena, spec);
     if (old)
         return;
+    read_app_armor(ctx, doc);
     if (json_int(json_get(spec, "terminationGracePeriodSeconds"), 0) < 0)
         json_set_int(ctx->arena, spec, "terminationGracePeriodSeconds", 1);
     status = json_set_object(ctx->arena, doc, "status");

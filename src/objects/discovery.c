@@ -215,7 +215,9 @@ struct str discovery_legacy_resources(const char *group, const char *version)
     found = find_text(key.data);
     if (found.s)
         return found;
-    buf_puts(&buf, "{\"kind\":\"APIResourceList\",\"apiVersion\":\"v1\",\"groupVersion\":");
+    /* The core group's list goes without apiVersion, as it always has. */
+    buf_printf(&buf,
+               "{\"kind\":\"APIResourceList\",%s\"groupVersion\":", *group ? "\"apiVersion\":\"v1\"," : "");
     json_write_string(&buf, str_from(*group ? key.data + strlen("resources ") : version));
     buf_puts(&buf, ",\"resources\":[");
     for (const struct kind *k = kinds; k < kinds + kind_count; k++) {
@@ -233,6 +235,7 @@ struct str discovery_legacy_resources(const char *group, const char *version)
     return *comma ? keep_text(key.data, &buf) : (struct str){0};
 }
 
+/* Group and version are left empty where they are those of the list. */
 static void add_response_kind(struct buf *buf, const char *group, const char *version, const char *kind)
 {
     buf_puts(buf, ",\"responseKind\":{\"group\":");
@@ -244,11 +247,11 @@ static void add_response_kind(struct buf *buf, const char *group, const char *ve
 
 static void add_subresource(struct buf *buf, const struct kind *kind, const struct subresource *sub)
 {
+    bool same = !sub->kind || (streq(sub->group, kind->group) && streq(sub->version, kind->version));
+
     buf_printf(buf, "{\"subresource\":\"%s\"", sub->name);
-    if (sub->kind)
-        add_response_kind(buf, sub->group, sub->version, sub->kind);
-    else
-        add_response_kind(buf, kind->group, kind->version, kind->name);
+    add_response_kind(buf, same ? "" : sub->group, same ? "" : sub->version,
+                      sub->kind ? sub->kind : kind->name);
     add_verbs(buf, sub->verbs);
     buf_putc(buf, '}');
 }
@@ -257,7 +260,7 @@ static void add_resource(struct buf *buf, const struct kind *kind)
 {
     buf_puts(buf, "{\"resource\":");
     add_string(buf, kind->plural);
-    add_response_kind(buf, kind->group, kind->version, kind->name);
+    add_response_kind(buf, "", "", kind->name);
     add_member(buf, "scope", kind->namespaced ? "Namespaced" : "Cluster");
     add_member(buf, "singularResource", kind->singular);
     add_verbs(buf, kind->verbs);

@@ -1,5 +1,6 @@
 /* The table of kinds. Rows hold facts only; cells, defaults and checks of each kind are in columns_*.c,
- * defaults*.c and validate_*.c. The order of rows is the order of discovery. */
+ * defaults*.c and validate_*.c. The order of rows and of subresources is that of discovery: by group, then by
+ * name. */
 #include "base/cleanup.h"
 #include "objects/rules.h"
 
@@ -18,18 +19,18 @@
 #define STORED              .stored = true, .verbs = VERBS_STORED
 
 static const struct subresource pod_subresources[] = {
-    {"status", VERBS_STATUS, NULL, NULL, NULL},
-    {"log", VERB_GET, NULL, NULL, NULL},
+    {"attach", VERB_CREATE | VERB_GET, "", "v1", "PodAttachOptions"},
     {"binding", VERB_CREATE, "", "v1", "Binding"},
     {"eviction", VERB_CREATE, "policy", "v1", "Eviction"},
     {"exec", VERB_CREATE | VERB_GET, "", "v1", "PodExecOptions"},
-    {"attach", VERB_CREATE | VERB_GET, "", "v1", "PodAttachOptions"},
+    {"log", VERB_GET, NULL, NULL, NULL},
     {"portforward", VERB_CREATE | VERB_GET, "", "v1", "PodPortForwardOptions"},
+    {"status", VERBS_STATUS, NULL, NULL, NULL},
 };
 
 static const struct subresource namespace_subresources[] = {
-    {"status", VERBS_STATUS, NULL, NULL, NULL},
     {"finalize", VERB_UPDATE, NULL, NULL, NULL},
+    {"status", VERBS_STATUS, NULL, NULL, NULL},
 };
 
 static const struct subresource status_only[] = {
@@ -61,6 +62,21 @@ static const char *job_field(const struct json *doc, const char *field, struct a
 {
     (void)field; /* status.successful, the name it had when the selector was made */
     return arena_printf(arena, "%lld", (long long)json_int(json_at(doc, "status.succeeded"), 0));
+}
+
+static const char *namespace_undeletable(const char *name)
+{
+    static const char *const fixed[] = {"default", "kube-system", "kube-public"};
+
+    for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
+        if (streq(name, fixed[i]))
+            return "this namespace may not be deleted";
+    return NULL;
+}
+
+static const char *priority_class_undeletable(const char *name)
+{
+    return starts_with(name, "system-") ? "this is a system priority class and cannot be deleted" : NULL;
 }
 
 static const char *event_field(const struct json *doc, const char *field, struct arena *arena)
@@ -121,7 +137,8 @@ const struct kind kinds[] = {
         .name = "Namespace",
         .singular = "namespace",
         .short_names = NAMES("ns"),
-        STORED,
+        .stored = true,
+        .verbs = VERBS_STORED & ~VERB_DELETE_COLLECTION,
         .has_status = true,
         SUBRESOURCES(namespace_subresources),
         .fields = NAMES("status.phase"),
@@ -129,6 +146,8 @@ const struct kind kinds[] = {
         .defaults = defaults_namespace,
         .prepare = prepare_namespace,
         .validate = validate_namespace,
+        .validate_status = validate_namespace_status,
+        .undeletable = namespace_undeletable,
         .name_rule = "dns-label",
     },
     {
@@ -145,6 +164,7 @@ const struct kind kinds[] = {
         COLUMNS(columns_node),
         .defaults = defaults_node,
         .validate = validate_node,
+        .validate_status = validate_node_status,
         .field_value = node_field,
     },
     {
@@ -197,6 +217,7 @@ const struct kind kinds[] = {
         .defaults = defaults_pod,
         .prepare = prepare_pod,
         .validate = validate_pod,
+        .warnings = warnings_pod,
         .field_value = pod_field,
     },
     {
@@ -224,6 +245,7 @@ const struct kind kinds[] = {
         COLUMNS(columns_secret),
         .defaults = defaults_secret,
         .validate = validate_secret,
+        .warnings = warnings_secret,
     },
     {
         .id = KIND_SERVICE_ACCOUNT,
@@ -270,6 +292,8 @@ const struct kind kinds[] = {
         .defaults = defaults_job,
         .prepare = prepare_job,
         .validate = validate_job,
+        .validate_status = validate_job_status,
+        .warnings = warnings_job,
         .field_value = job_field,
     },
     {
@@ -291,9 +315,11 @@ const struct kind kinds[] = {
         .short_names = NAMES("pc"),
         STORED,
         .has_generation = true,
+        .generation_stays = true,
         COLUMNS(columns_priority_class),
         .defaults = defaults_priority_class,
         .validate = validate_priority_class,
+        .undeletable = priority_class_undeletable,
     },
     {
         .id = KIND_STORAGE_CLASS,
@@ -447,6 +473,8 @@ void kind_prepare(const struct kind *kind, const struct rule_ctx *ctx, struct js
         json_remove(metadata, "deletionTimestamp");
         json_remove(metadata, "deletionGracePeriodSeconds");
     }
+    if (json_len(json_get(metadata, "ownerReferences")) > 1)
+        dedup_owners(ctx, metadata);
     if (kind->has_status && old && status)
         json_set(ctx->arena, doc, "status", *json_copy(ctx->arena, status));
     else if (kind->has_status && old)

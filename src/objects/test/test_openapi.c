@@ -76,6 +76,7 @@ static void test_legacy_resources_of_the_core_group(void **state)
 
     (void)state;
     assert_string_equal(json_get_string(doc, "groupVersion"), "v1");
+    assert_null(json_get(doc, "apiVersion"));
     assert_json(item_with(resources, "name", "pods"),
                 "{\"name\":\"pods\",\"singularName\":\"pod\",\"namespaced\":true,\"kind\":\"Pod\","
                 "\"verbs\":[\"create\",\"delete\",\"deletecollection\",\"get\",\"list\",\"patch\",\"update\","
@@ -115,7 +116,7 @@ static void test_aggregated_form(void **state)
     assert_int_equal(json_len(json_get(doc, "items")), 1);
     assert_json(json_at(doc, "items.0.metadata"), "{}");
     assert_string_equal(json_at_string(doc, "items.0.versions.0.freshness"), "Current");
-    assert_json(json_get(pod, "responseKind"), "{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"}");
+    assert_json(json_get(pod, "responseKind"), "{\"group\":\"\",\"version\":\"\",\"kind\":\"Pod\"}");
     assert_string_equal(json_get_string(pod, "scope"), "Namespaced");
     assert_json(item_with(json_get(pod, "subresources"), "subresource", "eviction"),
                 "{\"subresource\":\"eviction\",\"responseKind\":{\"group\":\"policy\",\"version\":\"v1\","

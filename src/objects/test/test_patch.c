@@ -324,22 +324,22 @@ static void test_strategic_merge_refusals(void **state)
 {
     (void)state;
     check_refused(PATCH_STRATEGIC, "{'spec':{'containers':[{'name':'a'}]}}",
-                  "{'spec':{'containers':[{'image':'x','env':[{'name':'A'}]}]}}", 422,
+                  "{'spec':{'containers':[{'image':'x','env':[{'name':'A'}]}]}}", 500,
                   "map: map[env:[map[name:A]] image:x] does not contain declared merge key: name");
     check_refused(PATCH_STRATEGIC, "{'spec':{'containers':[{'name':'a'}]}}",
-                  "{'spec':{'containers':[{'$patch':'delete'}]}}", 422,
+                  "{'spec':{'containers':[{'$patch':'delete'}]}}", 500,
                   "map: map[$patch:delete] does not contain declared merge key: name");
-    check_refused(PATCH_STRATEGIC, "{'spec':{}}", "{'spec':{'$patch':'bogus','a':1}}", 422,
+    check_refused(PATCH_STRATEGIC, "{'spec':{}}", "{'spec':{'$patch':'bogus','a':1}}", 500,
                   "unknown patch type: bogus in map: map[$patch:bogus a:1]");
     check_refused(PATCH_STRATEGIC, "{'spec':{'volumes':[{'name':'v','emptyDir':{}}]}}",
                   "{'spec':{'volumes':[{'name':'v','$retainKeys':['name'],'hostPath':{'path':'/'}}]}}", 400,
                   "invalid patch format of retainKeys");
     check_refused(PATCH_STRATEGIC, "{'spec':{'containers':[{'name':'a'}]}}",
-                  "{'spec':{'$setElementOrder/containers':[{'name':'a'}],'containers':[{'name':'b'}]}}", 422,
+                  "{'spec':{'$setElementOrder/containers':[{'name':'a'}],'containers':[{'name':'b'}]}}", 500,
                   "The order in patch list:\n[map[name:b]]\n doesn't match $setElementOrder list:\n"
                   "[map[name:a]]\n");
     check_refused(PATCH_STRATEGIC, "{'spec':{'containers':[{'name':'a'}]}}", "{'spec':{'containers':['x']}}",
-                  422, "expected a map[string]interface {}, but received a string");
+                  500, "expected a map[string]interface {}, but received a string");
     check_refused(PATCH_STRATEGIC, "{}", "1", 400,
                   "error decoding patch: json: cannot unmarshal number into Go value of type "
                   "map[string]interface {}");

@@ -1,0 +1,25 @@
+/* service - addresses of services: a cluster address from 10.96.0.0/16 and node ports from 30000–32767, each
+ * given once. There is no list of what is given: the services there are say it. */
+#pragma once
+
+#include "base/json.h"
+#include "objects/failure.h"
+
+#define SERVICE_IPS        65536
+#define SERVICE_PORT_FIRST 30000
+#define SERVICE_PORTS      2768
+
+/* What other services have. Zero-initialised is nothing. */
+struct service_taken {
+    uint8_t ips[SERVICE_IPS / 8];
+    uint8_t ports[SERVICE_PORTS / 8];
+};
+void service_take(struct service_taken *taken, const struct json *spec);
+
+/* Whether service_admit has something to choose or to check: spec is new, or differs from old (NULL: none).
+ */
+bool service_needs_addresses(const struct json *spec, const struct json *old);
+/* Fills in the addresses that doc needs and does not name; seed says where to start looking. A 422 where one
+ * that it names is taken or out of range, or none is left. */
+int service_admit(const struct service_taken *taken, struct arena *arena, struct json *doc, uint64_t seed,
+                  struct failure *failure);
