@@ -301,7 +301,8 @@ static void tell_drained(struct connection *conn)
 
         ex->drain = NULL;
         drain(&ex->req);
-    } else if (conn->input == INPUT_RAW && conn->unsent == 0 && conn->last->handle.wrote) {
+    } else if (conn->input == INPUT_RAW && conn->last->handle.wrote && conn->unsent == 0 &&
+               unwritten(conn) == 0) {
         struct http_conn *handle = &conn->last->handle;
 
         handle->wrote = false;
