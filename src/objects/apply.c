@@ -39,7 +39,7 @@ static int check_applied(struct apply *apply)
         return failure_bad_request(apply->failure, apply->arena, "metadata.managedFields must be nil");
     wrong = walk_check(&apply->walk, apply->request->type, apply->applied);
     if (wrong)
-        return failure_set(apply->failure, apply->arena, 422, NULL,
+        return failure_set(apply->failure, apply->arena, 500, NULL, /* as Kubernetes does */
                            "failed to create typed patch object (%s/%s; %s, Kind=%s): %s",
                            json_string_or(json_at(apply->applied, "metadata.namespace"), ""),
                            json_string_or(json_at(apply->applied, "metadata.name"), ""), version,

@@ -75,10 +75,10 @@ bool set_is_valid(const struct json *tree)
     if (!json_is(tree, JSON_OBJECT))
         return false;
     JSON_EACH_MEMBER(tree, member) {
-        const char *key = member->key;
+        struct str key = {member->key, member->key_len};
 
-        if (!(member->key_len == 1 && key[0] == '.') &&
-            !(member->key_len >= 2 && key[1] == ':' && memchr("fkvi", key[0], 4)))
+        if (!str_is(key, ".") && !str_starts(key, "f:") && !str_starts(key, "k:") && !str_starts(key, "v:") &&
+            !str_starts(key, "i:"))
             return false;
         if (!set_is_valid(&member->value))
             return false;

@@ -261,7 +261,7 @@ static int parts_scan(struct parts *parts, struct str head, struct err *err)
     struct str text = parts->text;
     struct scan scan;
 
-    if (text.len > UINT32_MAX || text.len <= head.len || memcmp(text.s, head.s, head.len) != 0)
+    if (text.len > UINT32_MAX || text.len <= head.len || !str_starts(text, head.s))
         return err_set(err, ERR_INVALID, "stored object does not start as one of its kind");
     parts->body_at = head.len - strlen("\"metadata\":");
     parts->meta_at = head.len;
@@ -439,7 +439,7 @@ struct object *object_new(const struct kind *kind, struct arena *arena, struct j
     }
     buf_putc(&text, '}');
     parts.text = buf_view(&text);
-    if (parts_scan(&parts, (struct str){text.data, head}, &err) < 0) {
+    if (parts_scan(&parts, (struct str){arena_strndup(arena, text.data, head), head}, &err) < 0) {
         fprintf(stderr, "object_new: %s: %.200s\n", err.msg, text.data);
         abort(); /* the caller did not fill in metadata */
     }

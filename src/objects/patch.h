@@ -18,7 +18,8 @@ int patch_json(struct arena *arena, struct json *doc, const struct json *patch, 
 int patch_merge(struct arena *arena, struct json *doc, const struct json *patch, struct failure *failure);
 /* Kubernetes' strategic merge with its directives ($patch: delete|replace|merge, $setElementOrder/…,
  * $deleteFromPrimitiveList/…, $retainKeys), by the schema's patch columns. */
-int patch_strategic(const struct schema_type *type, struct arena *arena, struct json *doc, const struct json *patch, struct failure *failure);
+int patch_strategic(const struct schema_type *type, struct arena *arena, struct json *doc,
+                    const struct json *patch, struct failure *failure);
 
 /* Server-side apply. live: the stored object, NULL when it is new. applied: what the manager sends
  * (apiVersion, kind, metadata.name …). *ret: the merged object with metadata.managedFields brought up to
@@ -32,8 +33,10 @@ struct apply_request {
     const char *now; /* RFC 3339 */
     bool force;
 };
-int patch_apply(const struct apply_request *request, struct arena *arena, const struct json *live, const struct json *applied, struct json **ret, struct failure *failure);
+int patch_apply(const struct apply_request *request, struct arena *arena, const struct json *live,
+                const struct json *applied, struct json **ret, struct failure *failure);
 
 /* Field ownership of every other write (create, update, patch): brings doc's metadata.managedFields up to
  * date for what differs between before (NULL: created) and doc. operation is "Update". */
-void managed_fields_update(const struct apply_request *request, struct arena *arena, const struct json *before, struct json *doc);
+void managed_fields_update(const struct apply_request *request, struct arena *arena,
+                           const struct json *before, struct json *doc);

@@ -13,12 +13,13 @@ struct quantity {
     enum quantity_format format;
 };
 
-bool quantity_parse(struct str text, struct quantity *ret); /* false: no quantity */
+bool quantity_parse(struct str text, struct quantity *ret);              /* false: no quantity */
 bool quantity_from_json(const struct json *value, struct quantity *ret); /* string or number */
-char *quantity_format(const struct quantity *q, char text[QUANTITY_TEXT_MAX]); /* canonical: "1500m" → "1500m", "1024Ki" → "1Mi" */
+char *quantity_format(const struct quantity *q,
+                      char text[QUANTITY_TEXT_MAX]); /* canonical: "1500m" → "1500m", "1024Ki" → "1Mi" */
 int quantity_cmp(const struct quantity *a, const struct quantity *b);
 void quantity_add(struct quantity *a, const struct quantity *b); /* keeps a's format; of b when a is zero */
 void quantity_sub(struct quantity *a, const struct quantity *b);
-int64_t quantity_value(const struct quantity *q);      /* whole units, rounded up */
-int64_t quantity_milli(const struct quantity *q);      /* thousandths, rounded up */
-struct quantity quantity_of_int(int64_t n);            /* decimal SI */
+int64_t quantity_value(const struct quantity *q); /* whole units, rounded up */
+int64_t quantity_milli(const struct quantity *q); /* thousandths, rounded up */
+struct quantity quantity_of_int(int64_t n);       /* decimal SI */

@@ -449,15 +449,15 @@ static void test_bad_configurations_are_refused(void **state)
         const char *message;
     } cases[] = {
         {"'metadata':{'name':'p','managedFields':[]}", 400, "metadata.managedFields must be nil"},
-        {"'metadata':{'name':'p','namespace':'n'},'spec':{'containers':[{'image':'x'}]}", 422,
+        {"'metadata':{'name':'p','namespace':'n'},'spec':{'containers':[{'image':'x'}]}", 500,
          "failed to create typed patch object (n/p; v1, Kind=Pod): .spec.containers: element 0: associative "
          "list with keys has an element that omits key field \"name\" (and doesn't have default value)"},
-        {"'metadata':{'name':'p','namespace':'n'},'spec':{'containers':[{'name':'c'},{'name':'c'}]}", 422,
+        {"'metadata':{'name':'p','namespace':'n'},'spec':{'containers':[{'name':'c'},{'name':'c'}]}", 500,
          "failed to create typed patch object (n/p; v1, Kind=Pod): .spec.containers: duplicate entries for "
          "key [name=\"c\"]"},
         {"'metadata':{'name':'p','namespace':'n'},'spec':{'containers':[{'name':'c','ports':"
          "[{'containerPort':1},{'containerPort':1,'protocol':'TCP'}]}]}",
-         422,
+         500,
          "failed to create typed patch object (n/p; v1, Kind=Pod): .spec.containers[name=\"c\"].ports: "
          "duplicate entries for key [containerPort=1,protocol=\"TCP\"]"},
     };
