@@ -15,8 +15,8 @@ def test_the_published_manifest_is_put_right_with_a_warning_per_slip(daemon, ns)
         assert slip in result.err, slip
     job = daemon.get(f"/apis/batch/v1/namespaces/{ns}/jobs/awesome-project-trainer")
     container = job["spec"]["template"]["spec"]["containers"][0]
-    assert container["resources"] == {"limits": {"nvidia.com/gpu": "1", "memory": "4096Mi", "cpu": "2"},
-                                      "requests": {"memory": "1024Mi", "cpu": "1", "nvidia.com/gpu": "1"}}
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": "1", "memory": "4Gi", "cpu": "2"},
+                                      "requests": {"memory": "1Gi", "cpu": "1"}}
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
     assert "unchanged" in daemon.berth("apply", "-n", ns, "-f", DATA / "hyperion-deployment.yaml").ok()
 
@@ -32,7 +32,7 @@ kind: pod
 metadata: {name: p, labels: {user: ann, priority: 1}}
 spec:
   containers:
-  - {name: c, image: "busybox:1", env: [{name: N, value: 3}, {name: B, value: true}]}
+  - {name: c, image: "busybox:1", env: [{name: COUNT, value: 3}, {name: FLAG, value: true}]}
 """
     result = daemon.berth("apply", "-n", ns, "-f", "-", stdin=text)
     assert result.ok() == "pod/p created\n"
