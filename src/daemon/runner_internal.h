@@ -53,6 +53,7 @@ struct runner {
     bool running; /* a run of the queue is asked for */
     struct event_queue *events;
     struct loop_timer *events_timer;
+    bool events_soon;        /* it fires within a second */
     struct effects *effects; /* of the look at hand */
     struct arena arena;      /* of the look at hand */
     struct map *job_pods;    /* uid → struct pod_facts */

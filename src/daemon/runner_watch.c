@@ -182,6 +182,7 @@ void runner_events_look(void *arg)
     struct effects *effects = runner->effects;
     int64_t now = clock_now(), next;
 
+    runner->events_soon = false;
     effects->len = 0;
     effects->arena = &arena;
     next = event_queue_look(runner->events, now, effects);
@@ -213,9 +214,14 @@ static void event_changed(struct runner *runner, const struct object *event, boo
         return;
     }
     event_queue_put(runner->events, event, event_time(object_json(event, &arena)));
-    if (store_count(runner->store, KIND_EVENT, event->ns) > EVENTS_PER_NS_MAX ||
-        !loop_timer_active(runner->events_timer))
+    if (!loop_timer_active(runner->events_timer)) {
         loop_timer_set(runner->events_timer, NSEC_PER_SEC);
+        runner->events_soon = true;
+    } else if (!runner->events_soon &&
+               store_count(runner->store, KIND_EVENT, event->ns) > EVENTS_PER_NS_MAX) {
+        loop_timer_set(runner->events_timer, NSEC_PER_SEC);
+        runner->events_soon = true; /* once: a stream of events must not push it away */
+    }
 }
 
 /* ---- all ---- */

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/yaml.h"
-#include "control/job.h"
+#include "control/events.h"
 #include "daemon/runner.h"
 #include "loop/loop.h"
 #include "registry/registry.h"
@@ -21,15 +21,12 @@ struct world {
     struct runner *runner;
     struct arena arena;
     struct failure failure;
-    const struct identity *who;
 };
-
-static const struct identity user = {.user = "alice"};
 
 static struct write write_of(struct world *w)
 {
     w->failure = (struct failure){0};
-    return (struct write){.arena = &w->arena, .failure = &w->failure, .who = w->who};
+    return (struct write){.arena = &w->arena, .failure = &w->failure};
 }
 
 static int try_create(struct world *w, const char *yaml)
@@ -154,7 +151,6 @@ static void pod_becomes(struct world *w, const struct object *pod, struct phase 
     struct write write = write_of(w);
     struct written written;
 
-    write.who = NULL;
     assert_int_equal(registry_edit_object(w->registry, &write, pod, set_phase, &phase, &written), 0);
 }
 
@@ -488,7 +484,21 @@ static void test_waiting_pod_says_why(void **state)
     assert_true(has_event(w, "FailedScheduling", "1 Insufficient nvidia.com/gpu."));
 }
 
-static void test_plain_pods_cost_little(void **state)
+static void test_a_flood_of_events_is_cut(void **state)
+{
+    struct world *w = *state;
+    int64_t end = clock_monotonic() + 10 * NSEC_PER_SEC;
+
+    for (int i = 0; i < EVENTS_PER_NS_MAX + 700; i++)
+        registry_event(w->registry, get(w, KIND_SERVICE_ACCOUNT, "default"), "Normal", "Flood", "drop %d", i);
+    run(w);
+    assert_true(count(w, KIND_EVENT) > EVENTS_PER_NS_MAX);
+    while (count(w, KIND_EVENT) > EVENTS_PER_NS_MAX && clock_monotonic() < end)
+        loop_turn(w->loop, 10, NULL);
+    assert_in_range(count(w, KIND_EVENT), EVENTS_PER_NS_MAX - EVENTS_PER_NS_TRIM, EVENTS_PER_NS_MAX);
+}
+
+static void test_many_writes_cost_little_each(void **state)
 {
     struct world *w = *state;
     int64_t start = clock_monotonic();
@@ -522,9 +532,9 @@ int main(void)
         T(test_priority_class_gives_its_number),
         T(test_claim_is_bound_protected_and_takes_its_volume_along),
         T(test_waiting_pod_says_why),
-        T(test_plain_pods_cost_little),
+        T(test_a_flood_of_events_is_cut),
+        T(test_many_writes_cost_little_each),
     };
 
-    (void)user;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
