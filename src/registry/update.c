@@ -181,6 +181,8 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
             kind->validate(&ctx, doc, old_doc, &errors);
     if (field_errors_finish(&errors, write->failure, kind->group, kind->name, old->name) < 0)
         return -1;
+    if (scope != SCOPE_STATUS)
+        write_warn(write, kind, &ctx, doc, old_doc);
     if (kind->has_generation && !write->keep_generation && spec_changed(doc, old_doc))
         json_set_int(write->arena, meta, "generation", json_int(json_get(old_meta, "generation"), 0) + 1);
     /* Ownership alone may be written too: kubectl moves it from one manager to another. */
