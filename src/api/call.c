@@ -85,9 +85,25 @@ void call_reply_json(struct call *call, int status, const struct json *doc)
     call_reply(call, status, "application/json", &body);
 }
 
+static void sort_deep(struct json *value)
+{
+    JSON_EACH(value, it)
+        sort_deep(it);
+    JSON_EACH_MEMBER(value, it)
+        sort_deep(&it->value);
+    if (json_is(value, JSON_OBJECT))
+        json_sort_members(value);
+}
+
+void call_write_yaml(struct buf *out, struct json *doc)
+{
+    sort_deep(doc);
+    yaml_write(out, doc);
+}
+
 void call_fail(struct call *call)
 {
-    const struct json *doc = failure_to_json(&call->failure, call->arena);
+    struct json *doc = failure_to_json(&call->failure, call->arena);
     const char *accept = http_req_header(call->req, "Accept");
     struct buf body = {0};
 
@@ -95,7 +111,7 @@ void call_fail(struct call *call)
         call_reply_json(call, call->failure.code, doc);
         return;
     }
-    yaml_write(&body, doc);
+    call_write_yaml(&body, doc);
     call_reply(call, call->failure.code, "application/yaml", &body);
 }
 

@@ -29,6 +29,8 @@ void call_reply_json(struct call *call, int status, const struct json *doc);
 void call_fail(struct call *call);           /* with call->failure; as YAML where only that is accepted */
 void call_not_found(struct call *call);      /* no such path in the API */
 void call_page_not_found(struct call *call); /* no such page at all */
+void call_write_yaml(struct buf *out,
+                     struct json *doc); /* members sorted by name, as Kubernetes does; doc is changed */
 void call_fail_err(struct call *call, const struct err *err);
 /* For streams: runs fn when all so far is durable. */
 void call_when_durable(struct call *call, void (*fn)(struct call *call, const struct err *err));

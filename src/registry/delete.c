@@ -55,6 +55,9 @@ static int check_protected(const struct write *write, const struct object *objec
 {
     static const char *const kept[] = {"default", "kube-system"};
 
+    if (object->kind->id == KIND_PRIORITY_CLASS && starts_with(object->name, "system-"))
+        return failure_forbidden(write->failure, write->arena, object->kind->group, object->kind->plural,
+                                 object->name, "this is a system priority class and cannot be deleted");
     if (object->kind->id != KIND_NAMESPACE)
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
@@ -123,12 +126,6 @@ static enum propagation propagation_of(const struct write *write, const struct k
     return PROPAGATE_BACKGROUND;
 }
 
-static void count_dependent(void *arg, const struct object *object)
-{
-    (void)object;
-    ++*(size_t *)arg;
-}
-
 /* Marks the object as on its way out; true when that changed it. */
 static bool mark_deleting(const struct write *write, const struct kind *kind, struct json *doc, int64_t grace)
 {
@@ -151,7 +148,6 @@ int registry_delete(struct registry *registry, const struct write *write, const 
 {
     const struct object *object = store_get(registry->store, kind->id, ns, name);
     enum propagation propagation;
-    size_t dependents = 0;
     struct json *doc, *meta;
     bool changed = false, held;
     int64_t grace;
@@ -165,8 +161,7 @@ int registry_delete(struct registry *registry, const struct write *write, const 
     meta = json_get(doc, "metadata");
     grace = grace_of(kind, doc, options);
     propagation = propagation_of(write, kind, options->propagation);
-    store_dependents(registry->store, object->uid, count_dependent, &dependents);
-    if (propagation == PROPAGATE_FOREGROUND || (propagation == PROPAGATE_ORPHAN && dependents)) {
+    if (propagation == PROPAGATE_FOREGROUND || propagation == PROPAGATE_ORPHAN) {
         size_t before = json_len(json_get(meta, "finalizers"));
 
         set_finalizer(write->arena, meta, "foregroundDeletion", propagation == PROPAGATE_FOREGROUND);

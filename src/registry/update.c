@@ -262,6 +262,29 @@ static int apply_new(struct registry *registry, const struct write *write, const
     return 0;
 }
 
+/* Apply knows no unknown fields, whatever the validation asked for. */
+static int check_declared(const struct write *write, const struct kind *kind, const struct json *patch)
+{
+    CLEANUP(schema_report_done) struct schema_report report = {0};
+    struct json *copy = json_copy(write->arena, patch);
+    struct err err = {0};
+    struct str path, name;
+
+    if (schema_check(kind_schema(kind), write->arena, copy, false, &report, &err) < 0 ||
+        !report.unknown_count)
+        return 0;
+    /* unknown field "spec.x", … */
+    path = buf_view(&report.unknown);
+    str_split(&path, '"', &name);
+    str_split(&path, '"', &name);
+    return failure_set(
+        write->failure, write->arena, 500, "",
+        "failed to create typed patch object (%s/%s; %s%s, Kind=%s): .%.*s: field not declared in schema",
+        json_string_or(json_at(patch, "metadata.namespace"), ""),
+        json_string_or(json_at(patch, "metadata.name"), ""), *kind->group ? "" : "/", kind_api_version(kind),
+        kind->name, STR_ARG(name));
+}
+
 static int check_applied(const struct write *write, const struct kind *kind, const char *ns, const char *name,
                          struct json *patch)
 {
@@ -283,7 +306,7 @@ static int check_applied(const struct write *write, const struct kind *kind, con
         return failure_bad_request(
             write->failure, write->arena, "%s",
             "the namespace of the provided object does not match the namespace sent on the request");
-    return write_decode(write, kind, patch);
+    return check_declared(write, kind, patch) < 0 ? -1 : write_decode(write, kind, patch);
 }
 
 static int patch_document(const struct write *write, const struct kind *kind, enum patch_type type,

@@ -215,7 +215,7 @@ static void rewrite(struct call *call, enum form form, struct buf *body)
     if (json_parse(buf_view(body), call->arena, &doc, NULL, NULL) < 0)
         return;
     if (form == FORM_YAML)
-        yaml_write(&text, doc);
+        call_write_yaml(&text, doc);
     else
         json_write_pretty(&text, doc, 2);
     buf_done(body);

@@ -115,7 +115,7 @@ void object_reply(struct call *call, int status, const struct object *object, en
         table_end(&body);
         break;
     case FORM_YAML:
-        yaml_write(&body, object_json(object, call->arena));
+        call_write_yaml(&body, object_json(object, call->arena));
         type = "application/yaml";
         break;
     case FORM_PARTIAL:
