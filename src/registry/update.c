@@ -204,6 +204,15 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
     return 0;
 }
 
+/* /finalize of a namespace: an update that may also change the finalizers of its spec. */
+static void keep_status(const struct write *write, const struct object *old, struct json *doc)
+{
+    const struct json *status = json_get(object_json(old, write->arena), "status");
+
+    if (status)
+        json_set(write->arena, doc, "status", *status);
+}
+
 int registry_update(struct registry *registry, const struct write *write, const struct kind *kind,
                     const char *ns, const char *name, struct json *doc, struct written *ret)
 {
@@ -233,6 +242,10 @@ int registry_update(struct registry *registry, const struct write *write, const 
         return registry_create(registry, write, kind, ns, doc, ret);
     if (!old)
         return registry_missing(write, kind, name);
+    if (write->subresource && streq(write->subresource, "finalize")) {
+        keep_status(write, old, doc);
+        return registry_replace(registry, write, SCOPE_ALL, old, object_json(old, write->arena), doc, ret);
+    }
     return registry_replace(registry, write, write_scope_of(write, kind), old, object_json(old, write->arena),
                             doc, ret);
 }
