@@ -40,9 +40,10 @@ static int check_applied(struct apply *apply)
     wrong = walk_check(&apply->walk, apply->request->type, apply->applied);
     if (wrong)
         return failure_set(apply->failure, apply->arena, 500, NULL, /* as Kubernetes does */
-                           "failed to create typed patch object (%s/%s; %s, Kind=%s): %s",
+                           "failed to create typed patch object (%s/%s; %s%s, Kind=%s): %s",
                            json_string_or(json_at(apply->applied, "metadata.namespace"), ""),
-                           json_string_or(json_at(apply->applied, "metadata.name"), ""), version,
+                           json_string_or(json_at(apply->applied, "metadata.name"), ""),
+                           strchr(version, '/') ? "" : "/", version,
                            json_string_or(json_get(apply->applied, "kind"), ""), wrong);
     return 0;
 }

@@ -53,5 +53,6 @@ struct json walk_merge(struct walk *walk, const struct schema_type *type, const 
 /* doc without the fields of set; what becomes empty goes too. Shares what it can with doc. */
 struct json walk_remove(struct walk *walk, const struct schema_type *type, const struct json *doc,
                         const struct json *set);
-/* Are keys of keyed lists there, and once? If not, what is wrong, in arena; else NULL. */
+/* Are all fields those of the schema, and keys of keyed lists there once? If not, what is wrong, in arena;
+ * else NULL. */
 const char *walk_check(struct walk *walk, const struct schema_type *type, const struct json *doc);

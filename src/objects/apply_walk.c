@@ -127,13 +127,17 @@ static struct str field_element(struct walk *walk, struct str name)
     return buf_view(&walk->scratch);
 }
 
-/* Keys that Kubernetes' schemas give a default. */
+/* Keys that are left out have the default that Kubernetes' schemas give them: mostly Go's zero. */
 static struct json key_default(const struct schema_field *list, struct str key)
 {
+    const struct schema_field *field = list->type ? schema_field_find(list->type, key) : NULL;
+
     if (str_is(key, "protocol"))
         return json_of_string_ref("TCP");
-    if (str_is(key, "name") && list->type && streq(list->type->name, "LocalObjectReference"))
+    if (field && field->base == SCHEMA_STRING)
         return json_of_string_ref("");
+    if (field && (field->base == SCHEMA_INT32 || field->base == SCHEMA_INT64))
+        return json_of_int(0);
     return null_value;
 }
 
@@ -657,24 +661,83 @@ static const char *check_list(struct walk *walk, struct typing typing, const str
     return wrong;
 }
 
+static const char *undeclared(struct walk *walk, const char *path, struct str name)
+{
+    return arena_printf(walk->arena, "%s.%.*s: field not declared in schema", path, STR_ARG(name));
+}
+
+static const char *check_whole(struct walk *walk, const struct schema_field *field, const struct json *value,
+                               const char *path);
+
+/* What lies below a value that is owned whole: only that its fields are there to be set. */
+static const char *check_members(struct walk *walk, const struct schema_type *type, const struct json *value,
+                                 const char *path)
+{
+    const char *wrong = NULL;
+
+    JSON_EACH_MEMBER(value, member) {
+        struct str name = {member->key, member->key_len};
+        const struct schema_field *field = schema_field_find(type, name);
+
+        if (!field && !type->inline_any)
+            wrong = undeclared(walk, path, name);
+        else if (field && field->base == SCHEMA_MESSAGE)
+            wrong = check_whole(walk, field, &member->value,
+                                arena_printf(walk->arena, "%s.%.*s", path, STR_ARG(name)));
+        if (wrong)
+            return wrong;
+    }
+    return NULL;
+}
+
+static const char *check_whole(struct walk *walk, const struct schema_field *field, const struct json *value,
+                               const char *path)
+{
+    const char *wrong = NULL;
+    size_t i = 0;
+
+    if (field->base != SCHEMA_MESSAGE)
+        return NULL;
+    if (field->shape == SCHEMA_ONE)
+        return check_members(walk, field->type, value, path);
+    JSON_EACH(value, item) {
+        wrong = check_members(walk, field->type, item, arena_printf(walk->arena, "%s[%zu]", path, i++));
+        if (wrong)
+            return wrong;
+    }
+    JSON_EACH_MEMBER(value, member) {
+        wrong = check_members(walk, field->type, &member->value,
+                              arena_printf(walk->arena, "%s.%s", path, member->key));
+        if (wrong)
+            return wrong;
+    }
+    return NULL;
+}
+
 static const char *check(struct walk *walk, struct typing typing, const struct json *value, const char *path)
 {
     enum typing_how how = how_both(typing, value, NULL);
     const char *wrong = NULL;
 
-    if (how == HOW_LEAF || how == HOW_UNKNOWN || value->type == JSON_NULL)
+    if (how == HOW_UNKNOWN || value->type == JSON_NULL)
         return NULL;
+    if (how == HOW_LEAF)
+        return typing.field ? check_whole(walk, typing.field, value, path) : NULL;
     if (how == HOW_KEYED || how == HOW_SET)
         return check_list(walk, typing, value, path);
     JSON_EACH_MEMBER(value, member) {
         struct str name = {member->key, member->key_len};
         struct typing sub = typing_member(walk, typing, name);
 
-        if (sub.how != HOW_LEAF && !wrong)
+        if (how == HOW_MESSAGE && !typing.type->inline_any && !typing_names(typing, name))
+            wrong = undeclared(walk, path, name);
+        else if (sub.how != HOW_LEAF || (sub.field && sub.field->base == SCHEMA_MESSAGE))
             wrong =
                 check(walk, sub, &member->value, arena_printf(walk->arena, "%s.%.*s", path, STR_ARG(name)));
+        if (wrong)
+            return wrong;
     }
-    return wrong;
+    return NULL;
 }
 
 const char *walk_check(struct walk *walk, const struct schema_type *type, const struct json *doc)

@@ -159,6 +159,9 @@ const char *kind_resource(const struct kind *kind); /* "pods", "jobs.batch": as 
 void kind_prepare(const struct kind *kind, const struct rule_ctx *ctx, struct json *doc,
                   const struct json *old);
 
+/* Likewise for a write to /status, where only what is empty is left out. */
+void kind_prepare_status(const struct kind *kind, struct json *doc);
+
 /* "Guaranteed", "Burstable", "BestEffort". */
 const char *pod_qos_class(const struct json *spec);
 

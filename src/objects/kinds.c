@@ -485,3 +485,8 @@ void kind_prepare(const struct kind *kind, const struct rule_ctx *ctx, struct js
         kind->prepare(ctx, doc, old);
     drop_empty(kind_schema(kind), doc);
 }
+
+void kind_prepare_status(const struct kind *kind, struct json *doc)
+{
+    drop_empty(kind_schema(kind), doc);
+}

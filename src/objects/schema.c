@@ -28,7 +28,8 @@ struct check {
     bool prune;
     struct schema_report *report;
     struct err *err;
-    struct err first; /* code ERR_NONE: no wrong type so far */
+    struct err first;           /* code ERR_NONE: no wrong type so far */
+    char *unknown[UNKNOWN_MAX]; /* their paths */
 };
 
 static void add_path(struct buf *buf, const struct place *place)
@@ -62,16 +63,30 @@ static void report_unknown(struct check *check, const struct place *up, struct s
 {
     struct place place = {.up = up, .type = PLACE_FIELD, .key = key};
     CLEANUP(buf_done) struct buf path = {0};
-    struct buf *out;
 
     if (!check->report || check->report->unknown_count >= UNKNOWN_MAX)
         return;
-    out = &check->report->unknown;
     add_path(&path, &place);
-    if (check->report->unknown_count++ > 0)
-        buf_puts(out, ", ");
-    buf_puts(out, "unknown field ");
-    json_write_string(out, buf_view(&path));
+    check->unknown[check->report->unknown_count++] = arena_strndup(check->arena, path.data, path.len);
+}
+
+static int path_cmp(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void finish_report(struct check *check)
+{
+    struct schema_report *report = check->report;
+
+    if (!report || !report->unknown_count)
+        return;
+    if (report->sorted)
+        qsort(check->unknown, report->unknown_count, sizeof(check->unknown[0]), path_cmp);
+    for (size_t i = 0; i < report->unknown_count; i++) {
+        buf_puts(&report->unknown, i ? ", unknown field " : "unknown field ");
+        json_write_string(&report->unknown, str_from(check->unknown[i]));
+    }
 }
 
 void schema_report_done(struct schema_report *report)
@@ -365,9 +380,18 @@ static int check_message(struct check *check, const struct place *place, const s
 int schema_check(const struct schema_type *type, struct arena *arena, struct json *doc, bool prune,
                  struct schema_report *report, struct err *err)
 {
-    struct check check = {.arena = arena, .prune = prune, .report = report, .err = err};
+    struct check check;
+    int r;
 
-    if (check_message(&check, NULL, type, doc) < 0)
+    check.arena =
+        arena; /* not initialised as a whole: the list of unknown fields is long and mostly unused */
+    check.prune = prune;
+    check.report = report;
+    check.err = err;
+    check.first.code = ERR_NONE;
+    r = check_message(&check, NULL, type, doc);
+    finish_report(&check);
+    if (r < 0)
         return -1;
     if (check.first.code == ERR_NONE)
         return 0;

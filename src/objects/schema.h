@@ -70,6 +70,7 @@ const struct schema_field *schema_field_find(const struct schema_type *type, str
 struct schema_report {
     struct buf unknown; /* `unknown field "spec.x"`, comma-space separated, at most 100 */
     size_t unknown_count;
+    bool sorted; /* set by the caller: by name, not by place; so Kubernetes lists them after a patch */
 };
 /* Checks types (a string where a number should be: ERR_INVALID, worded as Kubernetes' decoder does:
  * `json: cannot unmarshal string into Go struct field Container.spec.containers.ports of type int32`) and

@@ -120,7 +120,8 @@ static void check_indexes(struct status_check *check)
         !json_present(json_get(check->spec, "backoffLimitPerIndex")))
         field_invalid(check->errors, "status.failedIndexes", json_get(check->now, "failedIndexes"),
                       "cannot set non-null failedIndexes when backoffLimitPerIndex is null");
-    if (count_of(check->now, "ready") > count_of(check->now, "active"))
+    if (json_present(json_get(check->now, "ready")) &&
+        count_of(check->now, "ready") > count_of(check->now, "active"))
         count_error(check, "ready", "cannot set more ready pods than active");
     if (is_finished(check->now) && count_of(check->now, "terminating") > 0)
         count_error(check, "terminating", "terminating>0 is invalid for finished job");

@@ -449,16 +449,24 @@ static void test_bad_configurations_are_refused(void **state)
         const char *message;
     } cases[] = {
         {"'metadata':{'name':'p','managedFields':[]}", 400, "metadata.managedFields must be nil"},
-        {"'metadata':{'name':'p','namespace':'n'},'spec':{'containers':[{'image':'x'}]}", 500,
-         "failed to create typed patch object (n/p; v1, Kind=Pod): .spec.containers: element 0: associative "
-         "list with keys has an element that omits key field \"name\" (and doesn't have default value)"},
+        {"'metadata':{'name':'p','namespace':'n'},'spec':{'containers':[{'image':'x'},{'image':'y'}]}", 500,
+         "failed to create typed patch object (n/p; /v1, Kind=Pod): .spec.containers: duplicate entries for "
+         "key [name=\"\"]"},
+        {"'metadata':{'name':'p'},'foo':1", 500,
+         "failed to create typed patch object (/p; /v1, Kind=Pod): .foo: field not declared in schema"},
+        {"'metadata':{'name':'p'},'spec':{'containers':[{'name':'c','env':[{'name':'E','x':1}]}]}", 500,
+         "failed to create typed patch object (/p; /v1, Kind=Pod): "
+         ".spec.containers[name=\"c\"].env[name=\"E\"].x: field not declared in schema"},
+        {"'metadata':{'name':'p'},'spec':{'tolerations':[{'key':'k'},{'keys':'l'}]}", 500,
+         "failed to create typed patch object (/p; /v1, Kind=Pod): .spec.tolerations[1].keys: field not "
+         "declared in schema"},
         {"'metadata':{'name':'p','namespace':'n'},'spec':{'containers':[{'name':'c'},{'name':'c'}]}", 500,
-         "failed to create typed patch object (n/p; v1, Kind=Pod): .spec.containers: duplicate entries for "
+         "failed to create typed patch object (n/p; /v1, Kind=Pod): .spec.containers: duplicate entries for "
          "key [name=\"c\"]"},
         {"'metadata':{'name':'p','namespace':'n'},'spec':{'containers':[{'name':'c','ports':"
          "[{'containerPort':1},{'containerPort':1,'protocol':'TCP'}]}]}",
          500,
-         "failed to create typed patch object (n/p; v1, Kind=Pod): .spec.containers[name=\"c\"].ports: "
+         "failed to create typed patch object (n/p; /v1, Kind=Pod): .spec.containers[name=\"c\"].ports: "
          "duplicate entries for key [containerPort=1,protocol=\"TCP\"]"},
     };
     CLEANUP(world_done) struct world w = {0};
