@@ -173,7 +173,7 @@ static int start(struct cli *cli, const struct up *up, const struct place *place
     int fds[2], status = 0;
     pid_t pid;
 
-    if (dir_make(place->data_dir, 0700, &err) < 0)
+    if (dir_make(place->data_dir, 0711, &err) < 0)
         return cli_fail(CLI_FAILED, "%s", err.msg);
     log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (log_fd < 0 || pipe2(fds, O_CLOEXEC) < 0)
