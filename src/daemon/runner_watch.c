@@ -214,13 +214,10 @@ static void event_changed(struct runner *runner, const struct object *event, boo
         return;
     }
     event_queue_put(runner->events, event, event_time(object_json(event, &arena)));
-    if (!loop_timer_active(runner->events_timer)) {
-        loop_timer_set(runner->events_timer, NSEC_PER_SEC);
-        runner->events_soon = true;
-    } else if (!runner->events_soon &&
-               store_count(runner->store, KIND_EVENT, event->ns) > EVENTS_PER_NS_MAX) {
-        loop_timer_set(runner->events_timer, NSEC_PER_SEC);
+    if (!loop_timer_active(runner->events_timer) ||
+        (!runner->events_soon && store_count(runner->store, KIND_EVENT, event->ns) > EVENTS_PER_NS_MAX)) {
         runner->events_soon = true; /* once: a stream of events must not push it away */
+        loop_timer_set(runner->events_timer, NSEC_PER_SEC);
     }
 }
 

@@ -66,14 +66,28 @@ static void run(struct world *w)
     }
 }
 
+static void world_open(struct world *w, const char *path)
+{
+    w->loop = loop_new();
+    assert_int_equal(store_open(path, w->loop, &w->store, NULL), 0);
+    w->registry = registry_new(w->store);
+    w->runner = runner_new(w->loop, w->registry);
+}
+
+static void world_close(struct world *w)
+{
+    runner_free(w->runner);
+    registry_free(w->registry);
+    store_close(w->store);
+    loop_free(w->loop);
+    arena_done(&w->arena);
+}
+
 static int setup(void **state)
 {
     struct world *w = NEW(struct world);
 
-    w->loop = loop_new();
-    assert_int_equal(store_open(":memory:", w->loop, &w->store, NULL), 0);
-    w->registry = registry_new(w->store);
-    w->runner = runner_new(w->loop, w->registry);
+    world_open(w, ":memory:");
     create(w, "{kind: Namespace, apiVersion: v1, metadata: {name: default}}");
     create(
         w,
@@ -86,14 +100,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    struct world *w = *state;
-
-    runner_free(w->runner);
-    registry_free(w->registry);
-    store_close(w->store);
-    loop_free(w->loop);
-    arena_done(&w->arena);
-    free(w);
+    world_close(*state);
+    free(*state);
     return 0;
 }
 
@@ -340,6 +348,29 @@ static void test_finished_job_goes_after_its_time(void **state)
     assert_int_equal(count(w, KIND_POD), 0);
 }
 
+static void test_what_was_not_looked_at_is_after_a_restart(void **state)
+{
+    char dir[] = "/tmp/berth-runner-XXXXXX", path[64], log[64];
+    struct world w = {0};
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/db", dir);
+    snprintf(log, sizeof(log), "%s/db-wal", dir);
+    world_open(&w, path);
+    create(&w, "{kind: Namespace, apiVersion: v1, metadata: {name: default}}");
+    create(&w, JOB("j", "parallelism: 2, completions: 2, "));
+    world_close(&w); /* nobody has looked */
+    world_open(&w, path);
+    assert_int_equal(count(&w, KIND_POD), 0);
+    run(&w);
+    assert_int_equal(count(&w, KIND_POD), 2);
+    world_close(&w);
+    unlink(path);
+    unlink(log);
+    rmdir(dir);
+}
+
 /* ---- quotas and limits ---- */
 
 static void test_quota_refuses_counts_and_recovers(void **state)
@@ -526,6 +557,7 @@ int main(void)
         T(test_job_deleted_in_the_foreground_goes_last),
         T(test_orphaned_pods_are_free),
         T(test_finished_job_goes_after_its_time),
+        cmocka_unit_test(test_what_was_not_looked_at_is_after_a_restart),
         T(test_quota_refuses_counts_and_recovers),
         T(test_job_over_quota_says_so_and_goes_on_later),
         T(test_limit_range_fills_in_and_refuses),
