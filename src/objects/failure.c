@@ -15,8 +15,8 @@ static char *arena_vprintf(struct arena *arena, const char *fmt, va_list ap)
     return arena_strndup(arena, text.data ? text.data : "", text.len);
 }
 
-int failure_set(struct failure *failure, struct arena *arena, int code, const char *reason, const char *fmt,
-                ...)
+int(failure_set)(struct failure *failure, struct arena *arena, int code, const char *reason, const char *fmt,
+                 ...)
 {
     va_list ap;
 
@@ -26,15 +26,15 @@ int failure_set(struct failure *failure, struct arena *arena, int code, const ch
     return -1;
 }
 
-int failure_generic(struct failure *failure, struct arena *arena, int code, const char *reason,
-                    const char *message)
+int(failure_generic)(struct failure *failure, struct arena *arena, int code, const char *reason,
+                     const char *message)
 {
     failure_set(failure, arena, code, reason, "%s", message);
     failure->bare_details = true;
     return -1;
 }
 
-int failure_bad_request(struct failure *failure, struct arena *arena, const char *fmt, ...)
+int(failure_bad_request)(struct failure *failure, struct arena *arena, const char *fmt, ...)
 {
     va_list ap;
 

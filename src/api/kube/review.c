@@ -96,8 +96,7 @@ static void access_review(struct call *call, const struct kind *kind, struct jso
 static void rules_review(struct call *call, const struct kind *kind, struct json *doc)
 {
     const char *ns = json_string_or(json_at(doc, "spec.namespace"), "");
-    struct json *status = json_set_object(call->arena, doc, "status");
-    struct json *paths, *rule;
+    struct json *status, *paths, *rule;
 
     if (!*ns) {
         failure_bad_request(&call->failure, call->arena, "no namespace on request");
@@ -105,7 +104,7 @@ static void rules_review(struct call *call, const struct kind *kind, struct json
         return;
     }
     json_set_object(call->arena, doc, "spec");
-    status = json_get(doc, "status");
+    status = json_set_object(call->arena, doc, "status");
     json_set(call->arena, status, "resourceRules",
              *access_rules(call->registry, &call->who, ns, call->arena));
     paths = json_set_array(call->arena, status, "nonResourceRules");
