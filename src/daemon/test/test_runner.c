@@ -7,6 +7,9 @@
 #include "loop/loop.h"
 #include "registry/registry.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 /* clang-format off */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -371,6 +374,56 @@ static void test_what_was_not_looked_at_is_after_a_restart(void **state)
     rmdir(dir);
 }
 
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+/* From the moment that the job is durable, until something has been undone. */
+static void disk_is_full_for_pods(void *arg, const struct store_event *event)
+{
+    (void)arg;
+    if (event->object->kind->id == KIND_JOB && event->op == STORE_ADDED)
+        limit_files(1024);
+}
+
+static void test_what_a_full_disk_undid_is_done_again(void **state)
+{
+    char dir[] = "/tmp/berth-runner-XXXXXX", path[64], log[64];
+    struct store_watch *watch;
+    struct world w = {0};
+
+    (void)state;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/db", dir);
+    snprintf(log, sizeof(log), "%s/db-wal", dir);
+    world_open(&w, path);
+    create(&w, "{kind: Namespace, apiVersion: v1, metadata: {name: default}}");
+    run(&w);
+    store_watch(w.store, 0, NULL, store_revision(w.store), disk_is_full_for_pods, NULL, NULL, &watch, NULL);
+    create(&w, JOB("j", ""));
+    while (count(&w, KIND_POD) == 0)
+        loop_turn(w.loop, 1, NULL);
+    while (count(&w, KIND_POD) == 1) /* until it is undone */
+        loop_turn(w.loop, 1, NULL);
+    limit_files(RLIM_INFINITY);
+    for (int i = 0; i < 300 && count(&w, KIND_POD) == 0; i++)
+        loop_turn(w.loop, 10, NULL);
+    run(&w);
+    assert_int_equal(count(&w, KIND_POD), 1);
+    assert_true(has_event(&w, "SuccessfulCreate", "Created pod: j-"));
+    store_unwatch(watch);
+    world_close(&w);
+    unlink(path);
+    unlink(log);
+    rmdir(dir);
+}
+
 /* ---- quotas and limits ---- */
 
 static void test_quota_refuses_counts_and_recovers(void **state)
@@ -558,6 +611,7 @@ int main(void)
         T(test_orphaned_pods_are_free),
         T(test_finished_job_goes_after_its_time),
         cmocka_unit_test(test_what_was_not_looked_at_is_after_a_restart),
+        cmocka_unit_test(test_what_a_full_disk_undid_is_done_again),
         T(test_quota_refuses_counts_and_recovers),
         T(test_job_over_quota_says_so_and_goes_on_later),
         T(test_limit_range_fills_in_and_refuses),
