@@ -380,16 +380,9 @@ static int check_message(struct check *check, const struct place *place, const s
 int schema_check(const struct schema_type *type, struct arena *arena, struct json *doc, bool prune,
                  struct schema_report *report, struct err *err)
 {
-    struct check check;
-    int r;
+    struct check check = {.arena = arena, .prune = prune, .report = report, .err = err};
+    int r = check_message(&check, NULL, type, doc);
 
-    check.arena =
-        arena; /* not initialised as a whole: the list of unknown fields is long and mostly unused */
-    check.prune = prune;
-    check.report = report;
-    check.err = err;
-    check.first.code = ERR_NONE;
-    r = check_message(&check, NULL, type, doc);
     finish_report(&check);
     if (r < 0)
         return -1;
