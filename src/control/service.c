@@ -52,12 +52,21 @@ static bool in_port_range(int64_t port)
     return port >= SERVICE_PORT_FIRST && port < SERVICE_PORT_FIRST + SERVICE_PORTS;
 }
 
-void service_take(struct service_taken *taken, const struct json *spec)
+void service_take_ip(struct service_taken *taken, struct str ip)
 {
-    int at = ip_offset(json_string_or(json_get(spec, "clusterIP"), ""));
+    char text[INET_ADDRSTRLEN] = "";
+    int at;
 
+    if (!ip.len || ip.len >= sizeof(text))
+        return;
+    memcpy(text, ip.s, ip.len);
+    at = ip_offset(text);
     if (at >= 0)
         bit_set(taken->ips, (size_t)at);
+}
+
+void service_take_ports(struct service_taken *taken, const struct json *spec)
+{
     JSON_EACH(json_get(spec, "ports"), port)
         if (in_port_range(node_port(port)))
             bit_set(taken->ports, (size_t)(node_port(port) - SERVICE_PORT_FIRST));

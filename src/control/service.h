@@ -14,7 +14,8 @@ struct service_taken {
     uint8_t ips[SERVICE_IPS / 8];
     uint8_t ports[SERVICE_PORTS / 8];
 };
-void service_take(struct service_taken *taken, const struct json *spec);
+void service_take_ip(struct service_taken *taken, struct str ip); /* "", None and others are nothing */
+void service_take_ports(struct service_taken *taken, const struct json *spec);
 
 /* Whether service_admit has something to choose or to check: spec is new, or differs from old (NULL: none).
  */

@@ -109,6 +109,8 @@ static int admit_quotas(struct runner *runner, const struct write *write, const 
 
 /* ---- services ---- */
 
+enum { FIELD_CLUSTER_IP, FIELD_TYPE }; /* of the kind's fields */
+
 static int admit_service(struct runner *runner, const struct write *write, struct json *doc,
                          const struct object *old)
 {
@@ -117,9 +119,13 @@ static int admit_service(struct runner *runner, const struct write *write, struc
 
     if (!service_needs_addresses(json_get(doc, "spec"), before))
         return 0;
-    OBJECTS_EACH(store_list(runner->store, KIND_SERVICE, NULL), it)
-        if (!old || !streq((*it)->uid, old->uid))
-            service_take(&taken, json_get(object_json(*it, write->arena), "spec"));
+    OBJECTS_EACH(store_list(runner->store, KIND_SERVICE, NULL), it) {
+        if (old && streq((*it)->uid, old->uid))
+            continue;
+        service_take_ip(&taken, object_field(*it, FIELD_CLUSTER_IP));
+        if (!str_is(object_field(*it, FIELD_TYPE), "ClusterIP"))
+            service_take_ports(&taken, json_get(object_json(*it, write->arena), "spec"));
+    }
     return service_admit(&taken, write->arena, doc, str_hash(str_from(json_at_string(doc, "metadata.uid"))),
                          write->failure);
 }
