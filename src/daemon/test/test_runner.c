@@ -549,6 +549,63 @@ static void test_claim_is_bound_protected_and_takes_its_volume_along(void **stat
     assert_int_equal(count(w, KIND_PV), 0);
 }
 
+static void test_services_get_addresses_of_their_own(void **state)
+{
+    struct world *w = *state;
+    const char *first, *second;
+
+    create(
+        w,
+        "{kind: Service, apiVersion: v1, metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80}]}}");
+    create(w, "{kind: Service, apiVersion: v1, metadata: {name: b}, spec: {ports: [{port: 80}]}}");
+    first = json_at_string(doc_of(w, KIND_SERVICE, "a"), "spec.clusterIP");
+    second = json_at_string(doc_of(w, KIND_SERVICE, "b"), "spec.clusterIP");
+    assert_true(starts_with(first, "10.96.") && starts_with(second, "10.96."));
+    assert_false(streq(first, second));
+    assert_string_equal(json_at_string(doc_of(w, KIND_SERVICE, "a"), "spec.clusterIPs.0"), first);
+    assert_true(json_int(json_at(doc_of(w, KIND_SERVICE, "a"), "spec.ports.0.nodePort"), 0) >= 30000);
+    assert_null(json_at(doc_of(w, KIND_SERVICE, "b"), "spec.ports.0.nodePort"));
+    assert_int_equal(
+        try_create(w,
+                   arena_printf(&w->arena,
+                                "{kind: Service, apiVersion: v1, metadata: {name: c}, spec: {clusterIP: %s, "
+                                "ports: [{port: 80}]}}",
+                                first)),
+        -1);
+    assert_int_equal(w->failure.code, 422);
+}
+
+static void test_pods_of_unknown_runtimes_are_refused(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(try_create(w,
+                                "{kind: Pod, apiVersion: v1, metadata: {name: p}, spec: {runtimeClassName: "
+                                "gvisor, containers: [{name: c, image: i}]}}"),
+                     -1);
+    assert_string_equal(w->failure.message,
+                        "pods \"p\" is forbidden: pod rejected: RuntimeClass \"gvisor\" not found");
+}
+
+static void test_only_nodes_of_users_start_with_a_taint(void **state)
+{
+    static const struct identity admin = {.user = "admin", .groups = {"system:masters"}, .group_count = 1};
+    struct world *w = *state;
+    struct write write = write_of(w);
+    struct written written;
+    struct json *doc;
+
+    create(w, "{kind: Node, apiVersion: v1, metadata: {name: own}}");
+    assert_null(json_at(doc_of(w, KIND_NODE, "own"), "spec.taints"));
+    assert_int_equal(
+        yaml_parse_one(STR("{kind: Node, apiVersion: v1, metadata: {name: other}}"), &w->arena, &doc, NULL),
+        0);
+    write.who = &admin;
+    assert_int_equal(registry_create(w->registry, &write, kind_by_id(KIND_NODE), "", doc, &written), 0);
+    assert_string_equal(json_at_string(doc_of(w, KIND_NODE, "other"), "spec.taints.0.key"),
+                        "node.kubernetes.io/not-ready");
+}
+
 static void test_waiting_pod_says_why(void **state)
 {
     struct world *w = *state;
@@ -617,6 +674,9 @@ int main(void)
         T(test_limit_range_fills_in_and_refuses),
         T(test_priority_class_gives_its_number),
         T(test_claim_is_bound_protected_and_takes_its_volume_along),
+        T(test_services_get_addresses_of_their_own),
+        T(test_pods_of_unknown_runtimes_are_refused),
+        T(test_only_nodes_of_users_start_with_a_taint),
         T(test_waiting_pod_says_why),
         T(test_a_flood_of_events_is_cut),
         T(test_many_writes_cost_little_each),
