@@ -6,6 +6,7 @@
 #include "registry/registry.h"
 
 struct api;
+struct pod_ops; /* api/kube/pod_ops.h */
 
 /* What only the daemon can do; any may be NULL. */
 struct api_hooks {
@@ -22,6 +23,8 @@ struct api_config {
     struct registry *registry;
     const char *const *admins; /* user names that are admins beside root; NULL-terminated, or NULL */
     struct api_hooks hooks;
+    const struct pod_ops *pod_ops; /* who serves logs, exec, attach, portforward; NULL: nobody. It must stay
+                                      until the HTTP server is freed */
 };
 
 struct api *api_new(const struct api_config *config);
