@@ -100,8 +100,6 @@ void prepare_namespace(const struct rule_ctx *ctx, struct json *doc, const struc
 
     if (!spec)
         return;
-    if (old && ctx->subresource && streq(ctx->subresource, "finalize"))
-        return;
     if (old && kept) {
         json_set(ctx->arena, spec, "finalizers", *json_copy(ctx->arena, kept));
         return;

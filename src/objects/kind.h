@@ -82,9 +82,8 @@ struct column {
 struct rule_ctx {
     struct arena *arena;
     int64_t now;
-    const char *name;        /* of the object, for messages */
-    const char *subresource; /* the write goes to, where that is not status ("finalize"); NULL or "": none */
-    struct json *warnings;   /* array that gets warning texts; NULL: not wanted */
+    const char *name;      /* of the object, for messages */
+    struct json *warnings; /* array that gets warning texts; NULL: not wanted */
 };
 
 struct kind {
@@ -132,8 +131,6 @@ struct kind {
     /* What is allowed but should not be done, once the write has passed its checks; NULL: nothing to say. */
     void (*warnings)(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
                      struct json *warnings);
-    /* Why the object of that name may not be deleted, or NULL. */
-    const char *(*undeletable)(const char *name);
     /* Selector field value (index in `fields`) where it is not simply the string at that path; NULL: that. */
     const char *(*field_value)(const struct json *doc, const char *field, struct arena *arena);
     /* Name rule: "dns-label", "dns1035-label", "dns-subdomain", "path-segment"; NULL: dns-subdomain. */

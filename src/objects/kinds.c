@@ -64,21 +64,6 @@ static const char *job_field(const struct json *doc, const char *field, struct a
     return arena_printf(arena, "%lld", (long long)json_int(json_at(doc, "status.succeeded"), 0));
 }
 
-static const char *namespace_undeletable(const char *name)
-{
-    static const char *const fixed[] = {"default", "kube-system", "kube-public"};
-
-    for (size_t i = 0; i < ARRAY_LEN(fixed); i++)
-        if (streq(name, fixed[i]))
-            return "this namespace may not be deleted";
-    return NULL;
-}
-
-static const char *priority_class_undeletable(const char *name)
-{
-    return starts_with(name, "system-") ? "this is a system priority class and cannot be deleted" : NULL;
-}
-
 static const char *event_field(const struct json *doc, const char *field, struct arena *arena)
 {
     const char *component;
@@ -147,7 +132,6 @@ const struct kind kinds[] = {
         .prepare = prepare_namespace,
         .validate = validate_namespace,
         .validate_status = validate_namespace_status,
-        .undeletable = namespace_undeletable,
         .name_rule = "dns-label",
     },
     {
@@ -319,7 +303,6 @@ const struct kind kinds[] = {
         COLUMNS(columns_priority_class),
         .defaults = defaults_priority_class,
         .validate = validate_priority_class,
-        .undeletable = priority_class_undeletable,
     },
     {
         .id = KIND_STORAGE_CLASS,

@@ -174,41 +174,12 @@ static void test_statuses_that_contradict_themselves_are_refused(void **state)
     }
 }
 
-static void test_finalize_alone_changes_the_finalizers_of_a_namespace(void **state)
-{
-    const struct kind *kind = kind_by_id(KIND_NAMESPACE);
-    CLEANUP(arena_done) struct arena arena = {0};
-    struct rule_ctx ctx = {.arena = &arena};
-    struct json *old = parse_quoted(&arena, "{'spec':{'finalizers':['kubernetes']}}");
-    struct json *doc = parse_quoted(&arena, "{'metadata':{},'spec':{'finalizers':['kubernetes','x/y']}}");
-
-    (void)state;
-    kind_prepare(kind, &ctx, doc, old);
-    assert_int_equal(json_len(json_at(doc, "spec.finalizers")), 1);
-    doc = parse_quoted(&arena, "{'metadata':{},'spec':{'finalizers':['kubernetes','x/y']}}");
-    ctx.subresource = "finalize";
-    kind_prepare(kind, &ctx, doc, old);
-    assert_int_equal(json_len(json_at(doc, "spec.finalizers")), 2);
-}
-
-static void test_some_objects_may_not_be_deleted(void **state)
-{
-    (void)state;
-    assert_non_null(kind_by_id(KIND_NAMESPACE)->undeletable("default"));
-    assert_null(kind_by_id(KIND_NAMESPACE)->undeletable("team"));
-    assert_string_equal(kind_by_id(KIND_PRIORITY_CLASS)->undeletable("system-node-critical"),
-                        "this is a system priority class and cannot be deleted");
-    assert_null(kind_by_id(KIND_PRIORITY_CLASS)->undeletable("high"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_warnings_of_new_objects),
         cmocka_unit_test(test_owners_are_kept_once),
         cmocka_unit_test(test_statuses_that_contradict_themselves_are_refused),
-        cmocka_unit_test(test_finalize_alone_changes_the_finalizers_of_a_namespace),
-        cmocka_unit_test(test_some_objects_may_not_be_deleted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
