@@ -38,6 +38,7 @@ enum {
     KIND_SELF_SUBJECT_REVIEW,
     KIND_POD_METRICS,
     KIND_NODE_METRICS,
+    KIND_BINDING,
 };
 
 enum {

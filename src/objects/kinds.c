@@ -77,6 +77,14 @@ static const char *event_field(const struct json *doc, const char *field, struct
 
 const struct kind kinds[] = {
     {
+        .id = KIND_BINDING,
+        CORE("bindings"),
+        .name = "Binding",
+        .singular = "binding",
+        .namespaced = true,
+        .verbs = VERB_CREATE,
+    },
+    {
         .id = KIND_CONFIG_MAP,
         CORE("configmaps"),
         .name = "ConfigMap",

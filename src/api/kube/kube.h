@@ -48,6 +48,8 @@ void watch_begin(struct call *call, const struct route *route);
 
 /* pod.c: binding, eviction, log, exec, attach, portforward; true when it was one of them. */
 bool pod_subresource(struct call *call, const struct route *route);
+/* POST …/bindings: the pod is named in the body. */
+void pod_binding(struct call *call, const struct route *route);
 
 /* review.c: kinds that are asked, not stored. */
 void review_handle(struct call *call, const struct route *route);

@@ -124,13 +124,19 @@ static int decode_as(struct call *call, const char *type, struct json **ret)
     return 0;
 }
 
-static void binding(struct call *call, const struct route *route)
+void pod_binding(struct call *call, const struct route *route)
 {
+    struct route pod_route = *route;
     const struct object *pod;
     struct json *doc;
 
-    if (decode_as(call, "Binding", &doc) < 0 || !(pod = find_pod(call, route)) ||
-        bind_pod(call, pod, doc) < 0)
+    if (decode_as(call, "Binding", &doc) < 0) {
+        call_fail(call);
+        return;
+    }
+    if (!*pod_route.name)
+        pod_route.name = json_string_or(json_at(doc, "metadata.name"), "");
+    if (!(pod = find_pod(call, &pod_route)) || bind_pod(call, pod, doc) < 0)
         call_fail(call);
     else
         reply_success(call, 201);
@@ -296,8 +302,8 @@ static const struct pod_route {
     const char *name;
     void (*handle)(struct call *call, const struct route *route);
 } pod_routes[] = {
-    {"binding", binding}, {"eviction", eviction}, {"log", stream},
-    {"exec", stream},     {"attach", stream},     {"portforward", stream},
+    {"binding", pod_binding}, {"eviction", eviction}, {"log", stream},
+    {"exec", stream},         {"attach", stream},     {"portforward", stream},
 };
 
 bool pod_subresource(struct call *call, const struct route *route)

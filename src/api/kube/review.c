@@ -167,6 +167,10 @@ void review_handle(struct call *call, const struct route *route)
     struct err err = {0};
     struct json *doc;
 
+    if (kind->id == KIND_BINDING) {
+        pod_binding(call, route);
+        return;
+    }
     if (kind->id == KIND_POD_METRICS || kind->id == KIND_NODE_METRICS) {
         metrics(call, route);
         return;
