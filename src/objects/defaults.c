@@ -320,19 +320,31 @@ static bool has_node_ports(const struct json *spec)
            streq(json_get_string(spec, "type"), "LoadBalancer");
 }
 
-/* A service that becomes one of another type gives up what the new type does not have, unless the writer
- * says otherwise. */
+/* Goes, unless the writer says something new about it. */
+static void drop_same(struct json *spec, const struct json *old, const char *const *keys)
+{
+    for (; *keys; keys++)
+        if (json_equal(json_get(spec, *keys), json_get(old, *keys)))
+            json_remove(spec, *keys);
+}
+
+/* A service that becomes one of another type gives up what the new type does not have. */
 static void drop_for_type(struct json *spec, const struct json *old)
 {
-    static const char *const keys[] = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"};
-    bool external = streq(json_get_string(spec, "type"), "ExternalName") &&
-                    !streq(json_get_string(old, "type"), "ExternalName");
+    static const char *const inside[] = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", NULL};
+    static const char *const outside[] = {"externalTrafficPolicy", "healthCheckNodePort", NULL};
+    static const char *const balancer[] = {"allocateLoadBalancerNodePorts", "loadBalancerClass", NULL};
 
-    for (size_t i = 0; external && i < ARRAY_LEN(keys); i++)
-        if (json_equal(json_get(spec, keys[i]), json_get(old, keys[i])))
-            json_remove(spec, keys[i]);
+    if (streq(json_get_string(spec, "type"), "ExternalName") &&
+        !streq(json_get_string(old, "type"), "ExternalName"))
+        drop_same(spec, old, inside);
+    if (streq(json_get_string(old, "type"), "LoadBalancer") &&
+        !streq(json_get_string(spec, "type"), "LoadBalancer"))
+        drop_same(spec, old, balancer);
     if (has_node_ports(spec) || !has_node_ports(old))
         return;
+    if (!json_len(json_get(spec, "externalIPs")))
+        drop_same(spec, old, outside);
     JSON_EACH(json_get(spec, "ports"), port)
         JSON_EACH(json_get(old, "ports"), old_port)
             if (json_get(port, "nodePort") &&

@@ -372,6 +372,35 @@ static void test_updates_keep_what_the_server_chose(void **state)
     assert_string_equal(json_at_string(ns, "spec.finalizers.0"), "kubernetes");
 }
 
+static void test_services_of_another_type_give_up_what_it_lacks(void **state)
+{
+    static const char *const from =
+        "{'spec':{'type':'%s','clusterIP':'10.0.0.1','clusterIPs':['10.0.0.1'],"
+        "'externalTrafficPolicy':'Cluster','ports':[{'port':80,'nodePort':30080}]%s}}";
+    static const char *const keys[] = {"externalTrafficPolicy", "clusterIP", "allocateLoadBalancerNodePorts"};
+    static const struct {
+        const char *type;
+        bool kept[4]; /* of keys, and of the node port */
+    } cases[] = {{"NodePort", {true, true, false, true}},
+                 {"ClusterIP", {false, true, false, false}},
+                 {"ExternalName", {false, false, false, false}}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(arena_done) struct arena arena = {0};
+        const struct rule_ctx ctx = {.arena = &arena, .now = 1, .name = ""};
+        struct json *old = parse_quoted(
+            &arena, arena_printf(&arena, from, "LoadBalancer", ",'allocateLoadBalancerNodePorts':true"));
+        struct json *doc = json_copy(&arena, old);
+
+        json_set_string(&arena, json_get(doc, "spec"), "type", cases[i].type);
+        kind_prepare(kind_by_id(KIND_SERVICE), &ctx, doc, old);
+        for (size_t k = 0; k < ARRAY_LEN(keys); k++)
+            assert_int_equal(json_get(json_get(doc, "spec"), keys[k]) != NULL, cases[i].kept[k]);
+        assert_int_equal(json_at(doc, "spec.ports.0.nodePort") != NULL, cases[i].kept[3]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +408,7 @@ int main(void)
         cmocka_unit_test(test_defaults_change_nothing_the_second_time),
         cmocka_unit_test(test_updates_do_not_touch_status),
         cmocka_unit_test(test_updates_keep_what_the_server_chose),
+        cmocka_unit_test(test_services_of_another_type_give_up_what_it_lacks),
     };
 
     return cmocka_run_group_tests_name("defaults", tests, NULL, NULL);
