@@ -381,23 +381,23 @@ static void test_services_of_another_type_give_up_what_it_lacks(void **state)
     static const struct {
         const char *type;
         bool kept[4]; /* of keys, and of the node port */
-    } cases[] = {{"NodePort", {true, true, false, true}},
+    } types[] = {{"NodePort", {true, true, false, true}},
                  {"ClusterIP", {false, true, false, false}},
                  {"ExternalName", {false, false, false, false}}};
 
     (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         CLEANUP(arena_done) struct arena arena = {0};
         const struct rule_ctx ctx = {.arena = &arena, .now = 1, .name = ""};
         struct json *old = parse_quoted(
             &arena, arena_printf(&arena, from, "LoadBalancer", ",'allocateLoadBalancerNodePorts':true"));
         struct json *doc = json_copy(&arena, old);
 
-        json_set_string(&arena, json_get(doc, "spec"), "type", cases[i].type);
+        json_set_string(&arena, json_get(doc, "spec"), "type", types[i].type);
         kind_prepare(kind_by_id(KIND_SERVICE), &ctx, doc, old);
         for (size_t k = 0; k < ARRAY_LEN(keys); k++)
-            assert_int_equal(json_get(json_get(doc, "spec"), keys[k]) != NULL, cases[i].kept[k]);
-        assert_int_equal(json_at(doc, "spec.ports.0.nodePort") != NULL, cases[i].kept[3]);
+            assert_int_equal(json_get(json_get(doc, "spec"), keys[k]) != NULL, types[i].kept[k]);
+        assert_int_equal(json_at(doc, "spec.ports.0.nodePort") != NULL, types[i].kept[3]);
     }
 }
 
