@@ -225,9 +225,10 @@ static void test_every_kind_has_a_schema_and_a_path(void **state)
         const char *name = arena_printf(&arena, "%s.%s", type->package, type->name);
         struct json *schema = json_get(json_at(doc, "components.schemas"), name);
         struct json *paths = json_get(doc, "paths");
-        const char *all = arena_printf(&arena, "/%s/%s", root, k->plural);
-        const char *one = arena_printf(&arena, "/%s/%s%s/{name}", root,
-                                       k->namespaced ? "namespaces/{namespace}/" : "", k->plural);
+        const char *space = k->namespaced ? "namespaces/{namespace}/" : "";
+        const char *all =
+            arena_printf(&arena, "/%s/%s%s", root, k->verbs & VERB_LIST ? "" : space, k->plural);
+        const char *one = arena_printf(&arena, "/%s/%s%s/{name}", root, space, k->plural);
 
         assert_non_null(schema);
         assert_non_null(json_get_string(schema, "description"));
