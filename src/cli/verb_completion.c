@@ -22,7 +22,15 @@ static const struct {
             "}\n"
             "if [ \"$funcstack[1]\" = _berth ]; then _berth \"$@\"; else compdef _berth berth; fi\n"},
     {"fish", "# fish completion for berth\n"
-             "complete -c berth -a '(berth __complete (commandline -opc)[2..-1] (commandline -ct))'\n"},
+             "function __berth_complete\n"
+             "    set -l found (berth __complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)\n"
+             "    if test (count $found) -gt 0\n"
+             "        printf '%s\\n' $found\n"
+             "    else\n"
+             "        __fish_complete_path (commandline -ct)\n"
+             "    end\n"
+             "end\n"
+             "complete -c berth -f -a '(__berth_complete)'\n"},
 };
 
 int verb_completion(struct cli *cli, const struct args *args)
