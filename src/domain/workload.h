@@ -50,6 +50,7 @@ struct workload {
     int64_t deadline_ms;                /* 0: none */
     bool can_checkpoint;                /* goes on where its last epoch ended */
     bool keep;                          /* never to be preempted */
+    bool asked;                         /* its owner asked for the GPUs of others (berth claim) */
 
     enum phase phase;
     struct placement placement; /* while phase_holds() */

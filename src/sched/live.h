@@ -1,0 +1,59 @@
+/* live - the scheduler with a memory: events in, actions out, the price of one event instead of a whole plan.
+ *
+ * It owns a copy of every active workload and the sorted queue. An event changes the workload, its user's
+ * ordinals and its place in the queue; live_decide() then looks at what could start or has to stop. The
+ * decisions are those that sched_plan() takes over the same workloads (a property test holds that).
+ * Positions, reasons and start estimates of everything that waits are made on request. */
+#pragma once
+
+#include "sched/sched.h"
+
+#define LIVE_JOBS_MAX 1000000
+
+enum live_event_type {
+    LIVE_ADD,      /* `workload`: new, or as a whole in place of the one with that id */
+    LIVE_START,    /* it runs on `slots` */
+    LIVE_ASK_STOP, /* the stop was sent */
+    LIVE_CLAIM,    /* `slots` are kept for it; none: no longer */
+    LIVE_STOPPED,  /* it left with the stop outstanding, or was lost: waits again */
+    LIVE_EPOCH,    /* epochs_done */
+    LIVE_RELABEL,  /* priority, user */
+    LIVE_END,      /* succeeded, failed, cancelled or deleted: forgotten */
+};
+
+struct live_event {
+    enum live_event_type type;
+    uint64_t id;
+    int64_t at_ms;
+    struct workload workload; /* LIVE_ADD */
+    struct placement slots;   /* LIVE_START, LIVE_CLAIM */
+    uint32_t epochs_done;
+    int32_t priority;
+    const char *user;
+};
+
+struct live;
+
+/* cluster and usage are borrowed. ERR-less: options are taken as they are. */
+struct live *live_new(const struct sched_policy *policy, const struct cluster *cluster,
+                      const struct sched_options *options, const struct usage *usage);
+void live_free(struct live *live); /* NULL is fine */
+DEFINE_CLEANUP(struct live *, live_free);
+
+/* Copies what it keeps. ERR_NOT_FOUND: no such job. ERR_CONFLICT: the life cycle has no such step.
+ * ERR_LIMIT: LIVE_JOBS_MAX. ERR_INVALID: a slot that does not exist or is taken. */
+int live_apply(struct live *live, const struct live_event *event, struct err *err);
+/* A better idea of how long a job takes; ERR_NOT_FOUND. */
+int live_forecast(struct live *live, uint64_t id, const struct forecast *forecast, struct err *err);
+/* The cluster changed: nodes keep their indexes, placements on what has gone are LIVE_STOPPED first. */
+void live_cluster(struct live *live, const struct cluster *cluster);
+
+/* What to do now; job indexes are of live_view(). plan->waits stays empty. */
+void live_decide(struct live *live, int64_t now_ms, struct plan *plan);
+/* As sched_plan() at this moment, with all waits. */
+void live_plan(struct live *live, int64_t now_ms, struct plan *plan);
+/* The workloads as a view; lives until the next event. Indexes of jobs that have ended are reused; such an
+ * entry is over until then. */
+const struct sched_view *live_view(const struct live *live);
+uint32_t live_find(const struct live *live, uint64_t id); /* SCHED_NONE: no such job */
+uint64_t live_digest(const struct live *live);            /* equal for equal states */

@@ -1,0 +1,132 @@
+/* sched - who runs next, where, on how many GPUs, and who has to make room: a pure function.
+ *
+ * sched_plan() looks at a cluster and its workloads at one instant and writes down what to do (actions) and,
+ * for everything that goes on waiting, why and for how long (waits). Same arguments, same plan. The caller
+ * carries actions out in their order and tells the outcome by calling again with changed workloads; what is
+ * not carried out is simply planned again. live.h has the same decisions at the price of one event. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/vec.h"
+#include "domain/workload.h"
+#include "sched/estimate.h"
+#include "sched/usage.h"
+
+#define SCHED_NONE ((uint32_t)-1) /* no job */
+
+enum preemption {
+    PREEMPTION_AUTO, /* waiting jobs displace those of larger rank by themselves */
+    PREEMPTION_ASK,  /* only those whose owner said so: workload.asked */
+    PREEMPTION_OFF,
+};
+
+enum place_rule {
+    PLACE_BEST_FIT, /* where the least is left over */
+    PLACE_EMPTIEST, /* where the most is left over */
+    PLACE_FRAGMENT, /* where the GPUs left over suit most of view.mix */
+};
+
+/* What sort of workload comes how often: PLACE_FRAGMENT keeps room in these shapes. */
+struct mix_row {
+    struct demand demand; /* min_gpus of it */
+    struct labels selector;
+    double weight; /* any scale */
+};
+
+struct sched_options {
+    enum preemption preemption;
+    enum place_rule place;
+    int64_t min_run_ms;     /* after its start a job is left alone that long */
+    int64_t restart_ms;     /* what stopping and starting again costs */
+    int64_t repay_ms;       /* within which a change of size has to repay that */
+    int64_t las_split_ms;   /* las: GPU time after which a job is in the second queue */
+    double rank_power;      /* berth: how strongly short jobs come first, 0..0.9 */
+    double critical_margin; /* berth: a job is critical when that much of the total work time is its own */
+    uint32_t probes_max;    /* restarts spent on learning a job's speed-up */
+    bool spread_shares;     /* shares go to an empty card while there is one */
+};
+extern const struct sched_options sched_defaults;
+
+struct sched_view {
+    const struct cluster *cluster;
+    const struct workload *jobs; /* those that are over are skipped */
+    uint32_t job_count;
+    const struct forecast *forecasts; /* one per job; NULL: made from what the jobs declare */
+    const struct usage *usage;        /* NULL: nobody used anything */
+    const struct mix_row *mix;        /* NULL: made from the jobs */
+    uint32_t mix_len;
+    struct sched_options options;
+};
+
+enum action_type {
+    ACTION_START,   /* on `slots` */
+    ACTION_PREEMPT, /* stop `job`; `by` is going to run there */
+    ACTION_RESIZE,  /* stop `job` at its epoch's end, then start it on `slots`; `by`: who needs the rest */
+    ACTION_CLAIM,   /* `slots` are kept for `job` until those that are in the way have gone */
+    ACTION_UNCLAIM, /* the claim of `job` cannot come true any more */
+};
+
+struct action {
+    enum action_type type;
+    uint32_t job, by; /* indexes of view.jobs; by: SCHED_NONE when nobody */
+    const struct slot *slots;
+    uint32_t slot_count;
+    int64_t lost_gpu_ms; /* of a PREEMPT or RESIZE: work done again */
+    int64_t by_ordinal;  /* thousandths of a GPU: "preempted by X's 1st GPU job" */
+};
+
+enum wait_reason {
+    WAIT_GPUS,       /* all GPUs it could use are taken by jobs of no larger rank */
+    WAIT_FRAGMENTED, /* enough are free, but not together on one node */
+    WAIT_SHARE,      /* no card has that much memory free */
+    WAIT_CPU,        /* GPUs would be free where CPU or memory is not */
+    WAIT_VICTIM,     /* `about` is asked to stop for it */
+    WAIT_HELD,       /* free GPUs are kept for `about`, which is ahead */
+    WAIT_PROTECTED,  /* those it may displace are in their last epoch or have just started */
+    WAIT_BACKOFF,    /* until its not_before */
+    WAIT_NO_NODE,    /* no node has that many GPUs, or that much CPU and memory */
+    WAIT_NO_CARD,    /* no card has that much memory */
+    WAIT_NO_LABEL,   /* no node has the labels it asks for */
+    WAIT_ORDER,      /* the policy gives all GPUs to others now */
+    WAIT_REASONS,
+};
+
+struct wait {
+    uint32_t job;
+    uint32_t position; /* 1 is next */
+    enum wait_reason reason;
+    uint32_t about;                             /* a job the reason names, or SCHED_NONE */
+    int64_t ordinal;                            /* thousandths of a GPU; fair's rank */
+    int64_t start_ms, start_lo_ms, start_hi_ms; /* estimate; INT64_MAX: never on this cluster */
+};
+
+/* Zero-initialised is empty; can be used again and again. */
+struct plan {
+    VEC(struct action) actions;
+    VEC(struct wait) waits; /* by position */
+    struct arena arena;     /* of the slots */
+};
+void plan_done(struct plan *plan);
+static inline void plan_done_cleanup_(struct plan *plan)
+{
+    plan_done(plan);
+}
+
+struct sched_policy;
+extern const struct sched_policy *const sched_policies[]; /* NULL at the end; the first is the default */
+const struct sched_policy *sched_policy_find(const char *name); /* NULL: no such policy */
+const char *sched_policy_name(const struct sched_policy *policy);
+const char *sched_policy_summary(const struct sched_policy *policy); /* one line */
+
+void sched_plan(const struct sched_policy *policy, const struct sched_view *view, int64_t now_ms,
+                struct plan *plan);
+
+/* ---- in words ---- */
+
+/* "waits for 2 GPUs on one node: 3 are free, but not together" */
+void sched_wait_text(const struct sched_view *view, const struct wait *wait, struct buf *buf);
+/* "preempted by ann's 1st GPU job train-7" */
+void sched_action_text(const struct sched_view *view, const struct action *action, struct buf *buf);
+/* "1st", "2nd", "0.5th" GPU of thousandths. */
+void sched_ordinal_text(int64_t milli, struct buf *buf);
