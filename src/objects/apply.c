@@ -252,6 +252,17 @@ static int apply_run(struct apply *apply, struct json **ret)
     return 0;
 }
 
+int patch_apply_check(const struct apply_request *request, struct arena *arena, const struct json *applied,
+                      struct failure *failure)
+{
+    struct apply apply = {
+        .request = request, .arena = arena, .walk = {.arena = arena}, .applied = applied, .failure = failure};
+    int r = check_applied(&apply);
+
+    walk_done(&apply.walk);
+    return r;
+}
+
 int patch_apply(const struct apply_request *request, struct arena *arena, const struct json *live,
                 const struct json *applied, struct json **ret, struct failure *failure)
 {

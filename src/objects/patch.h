@@ -33,6 +33,10 @@ struct apply_request {
     const char *now; /* RFC 3339 */
     bool force;
 };
+/* Whether that can be applied at all: fields the schema does not have, items of one key twice are a 500, as
+ * in Kubernetes. For callers that take unknown fields out before patch_apply, which asks this, too. */
+int patch_apply_check(const struct apply_request *request, struct arena *arena, const struct json *applied,
+                      struct failure *failure);
 int patch_apply(const struct apply_request *request, struct arena *arena, const struct json *live,
                 const struct json *applied, struct json **ret, struct failure *failure);
 

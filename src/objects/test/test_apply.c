@@ -475,6 +475,13 @@ static void test_bad_configurations_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        assert_int_equal(
+            patch_apply_check(
+                &request, &w.arena,
+                parse(&w.arena, arena_printf(&w.arena, "{'apiVersion':'v1','kind':'Pod',%s}", cases[i].body)),
+                &w.failure),
+            -1);
+        assert_string_equal(w.failure.message, cases[i].message);
         assert_int_equal(apply(&w, "m", true, cases[i].body), -1);
         assert_int_equal(w.failure.code, cases[i].code);
         assert_string_equal(w.failure.message, cases[i].message);
