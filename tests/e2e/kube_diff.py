@@ -233,7 +233,7 @@ def scrub_table(table):
         column.pop("description", None)
     ages = [i for i, column in enumerate(columns) if column.get("name") in AGE_COLUMNS]
     for row in table.get("rows") or []:
-        for i in ages:
+        for i in ages if columns else range(len(row.get("cells", []))):  # a watch names columns only once
             cell = row["cells"][i] if i < len(row.get("cells", [])) else None
             if isinstance(cell, str) and AGE.match(cell):
                 row["cells"][i] = "<age>"
