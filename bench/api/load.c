@@ -52,13 +52,16 @@ static int connect_to(const char *host, int port)
     return fd;
 }
 
-static const char *pod = "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s%d\",\"labels\":{\"app\":\"bench\"}},"
-                         "\"spec\":{\"schedulerName\":\"none\",\"restartPolicy\":\"Never\",\"terminationGracePeriodSeconds\":0,"
-                         "\"automountServiceAccountToken\":false,\"containers\":[{\"name\":\"c\",\"image\":\"localhost/busybox:1\","
-                         "\"imagePullPolicy\":\"Never\",\"command\":[\"sleep\",\"3600\"],\"env\":[{\"name\":\"RANK\",\"value\":"
-                         "\"0\"}],\"resources\":{\"requests\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"}}}]}}";
+static const char *pod =
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s%d\",\"labels\":{\"app\":\"bench\"}},"
+    "\"spec\":{\"schedulerName\":\"none\",\"restartPolicy\":\"Never\",\"terminationGracePeriodSeconds\":0,"
+    "\"automountServiceAccountToken\":false,\"containers\":[{\"name\":\"c\",\"image\":\"localhost/"
+    "busybox:1\","
+    "\"imagePullPolicy\":\"Never\",\"command\":[\"sleep\",\"3600\"],\"env\":[{\"name\":\"RANK\",\"value\":"
+    "\"0\"}],\"resources\":{\"requests\":{\"cpu\":\"10m\",\"memory\":\"16Mi\"}}}]}}";
 
-static size_t build(char *out, size_t size, const char *host, const char *token, const char *path, const char *tag, int n)
+static size_t build(char *out, size_t size, const char *host, const char *token, const char *path,
+                    const char *tag, int n)
 {
     char body[2048];
     int len = snprintf(body, sizeof(body), pod, tag, n);

@@ -66,7 +66,7 @@ static int64_t format_sec(int64_t t, char *text, char **rest)
     n = snprintf(text, CLOCK_TEXT_MAX, "%04d-%02d-%02dT%02d:%02d:%02d", year, month, day,
                  (int)(in_day / 3600), (int)(in_day / 60 % 60), (int)(in_day % 60));
     *rest = text + n;
-    return t - sec * NSEC_PER_SEC;
+    return t % NSEC_PER_SEC < 0 ? t % NSEC_PER_SEC + NSEC_PER_SEC : t % NSEC_PER_SEC;
 }
 
 char *clock_format(int64_t t, char *text)

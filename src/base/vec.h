@@ -31,7 +31,7 @@ void *vec_grow_(void *v, size_t *cap, size_t need, size_t size);
      (vec)->v[at] = (__VA_ARGS__), (void)(vec)->len++)
 #define vec_remove(vec, at)                                                                                  \
     (memmove(&(vec)->v[at], &(vec)->v[(at) + 1], ((vec)->len - (at)-1) * sizeof(*(vec)->v)), (vec)->len--)
-#define vec_pop(vec)      ((vec)->v[--(vec)->len])
-#define vec_done(vec)     (free((vec)->v), (vec)->v = NULL, (vec)->len = (vec)->cap = 0)
+#define vec_pop(vec)  ((vec)->v[--(vec)->len])
+#define vec_done(vec) (free((vec)->v), (vec)->v = NULL, (vec)->len = (vec)->cap = 0)
 #define VEC_EACH(vec, it)                                                                                    \
     for (__typeof__((vec)->v + 0) it = (vec)->v, it##_end = it ? it + (vec)->len : it; it < it##_end; it++)

@@ -147,6 +147,19 @@ static int open_pki(struct daemon *d, struct err *err)
                         &d->tls, err);
 }
 
+/* Where clients find the HTTPS address: where it listens on all addresses, a name that the certificate has.
+ */
+static char *public_url(const struct daemon *d, const char *addr)
+{
+    const char *port = strrchr(addr, ':');
+    char host[256] = "localhost";
+
+    if (!starts_with(addr, "0.0.0.0:") && !starts_with(addr, "[::]:"))
+        return mem_printf("https://%s", addr);
+    gethostname(host, sizeof(host) - 1);
+    return mem_printf("https://%s%s", d->config.extra_names.len ? d->config.extra_names.v[0] : host, port);
+}
+
 static int listen_all(struct daemon *d, struct err *err)
 {
     struct api_config api = {
@@ -178,7 +191,7 @@ static int listen_all(struct daemon *d, struct err *err)
     if (d->config.https) {
         if (http_listen_tcp(d->server, d->config.https, d->tls, err) < 0)
             return -1;
-        d->https_url = mem_printf("https://%s", http_server_addr(d->server, n++));
+        d->https_url = public_url(d, http_server_addr(d->server, n++));
     }
     return 0;
 }

@@ -12,8 +12,8 @@ struct kind;
 
 struct object {
     const struct kind *kind;
-    int64_t rv;       /* resourceVersion */
-    const char *ns;   /* "" for cluster-scoped kinds */
+    int64_t rv;     /* resourceVersion */
+    const char *ns; /* "" for cluster-scoped kinds */
     const char *name;
     const char *uid;
     const char *text; /* the document, NUL-terminated */
@@ -25,13 +25,14 @@ struct object {
     unsigned refs;
     uint32_t label_count;
     uint32_t owner_count;
-    const struct str *labels;      /* key, value, key, value, …; sorted by key */
-    const struct str *fields;      /* values of kind->fields, same order */
-    const struct str *owners;      /* uids of ownerReferences */
-    void *cache;                   /* Table cells, made on first use; freed with free() */
+    const struct str *labels; /* key, value, key, value, …; sorted by key */
+    const struct str *fields; /* values of kind->fields, same order */
+    const struct str *owners; /* uids of ownerReferences */
+    void *cache;              /* Table cells, made on first use; freed with free() */
 };
 
-/* doc needs metadata.{name, uid}, and resourceVersion unless it is for a dry run's answer; kind and apiVersion are put first and set from kind. */
+/* doc needs metadata.{name, uid}, and resourceVersion unless it is for a dry run's answer; kind and
+ * apiVersion are put first and set from kind. */
 struct object *object_new(const struct kind *kind, struct arena *arena, struct json *doc);
 /* From stored text as object_new made it. ERR_INVALID: it is not such a text. */
 int object_parse(const struct kind *kind, struct str text, struct object **ret, struct err *err);

@@ -43,49 +43,64 @@ static void carry_metadata(const struct write *write, struct json *meta, const s
     }
 }
 
+static struct str key_of(const struct json_member *member)
+{
+    return (struct str){member->key, member->key_len};
+}
+
+/* What belongs to neither metadata nor status: spec, data and the like. */
+static bool is_content(const struct json_member *member)
+{
+    return !str_is(key_of(member), "metadata") && !str_is(key_of(member), "status");
+}
+
 /* All of doc but metadata, status and the type comes from old: a write to /status. */
 static void carry_all_but_status(const struct write *write, struct json *doc, const struct json *old_doc)
 {
-    struct json *meta = json_get(doc, "metadata");
-
     JSON_EACH_MEMBER(old_doc, it)
-        if (!streq(it->key, "metadata") && !streq(it->key, "status"))
-            json_set_str(write->arena, doc, (struct str){it->key, it->key_len}, it->value);
+        if (is_content(it))
+            json_set_str(write->arena, doc, key_of(it), it->value);
     for (size_t i = 0; i < json_len(doc);) {
         const struct json_member *member = &doc->members->v[i];
 
-        if (!streq(member->key, "metadata") && !streq(member->key, "status") &&
-            !json_get(old_doc, member->key))
-            json_remove(doc, member->key);
-        else
+        if (!is_content(member) || json_get_str(old_doc, key_of(member)) ||
+            !json_remove_str(doc, key_of(member)))
             i++;
     }
-    carry(write->arena, meta, json_get(old_doc, "metadata"), "ownerReferences");
+    carry(write->arena, json_get(doc, "metadata"), json_get(old_doc, "metadata"), "ownerReferences");
 }
 
-/* Same content, whatever the revision and whoever owns the fields. */
+/* Same metadata, whatever the revision and whoever owns the fields. */
+static bool same_metadata(const struct json *a, const struct json *b)
+{
+    static const char *const ignored[] = {"resourceVersion", "managedFields"};
+    size_t len_a = json_len(a), len_b = json_len(b);
+
+    for (size_t i = 0; i < ARRAY_LEN(ignored); i++) {
+        len_a -= json_get(a, ignored[i]) != NULL;
+        len_b -= json_get(b, ignored[i]) != NULL;
+    }
+    if (len_a != len_b)
+        return false;
+    JSON_EACH_MEMBER(a, it)
+        if (!str_is(key_of(it), "resourceVersion") && !str_is(key_of(it), "managedFields") &&
+            !json_equal(&it->value, json_get_str(b, key_of(it))))
+            return false;
+    return true;
+}
+
 static bool same_content(const struct json *a, const struct json *b)
 {
     if (json_len(a) != json_len(b))
         return false;
     JSON_EACH_MEMBER(a, it) {
-        const struct json *other = json_get(b, it->key);
+        const struct json *other = json_get_str(b, key_of(it));
 
         if (!other)
             return false;
-        if (!streq(it->key, "metadata")) {
-            if (!json_equal(&it->value, other))
-                return false;
-            continue;
-        }
-        JSON_EACH_MEMBER(&it->value, m)
-            if (!streq(m->key, "resourceVersion") && !streq(m->key, "managedFields") &&
-                !json_equal(&m->value, json_get(other, m->key)))
-                return false;
-        JSON_EACH_MEMBER(other, m)
-            if (!json_get(&it->value, m->key) && !streq(m->key, "resourceVersion") &&
-                !streq(m->key, "managedFields"))
-                return false;
+        if (str_is(key_of(it), "metadata") ? !same_metadata(&it->value, other)
+                                           : !json_equal(&it->value, other))
+            return false;
     }
     return true;
 }
@@ -93,11 +108,10 @@ static bool same_content(const struct json *a, const struct json *b)
 static bool spec_changed(const struct json *doc, const struct json *old_doc)
 {
     JSON_EACH_MEMBER(doc, it)
-        if (!streq(it->key, "metadata") && !streq(it->key, "status") &&
-            !json_equal(&it->value, json_get(old_doc, it->key)))
+        if (is_content(it) && !json_equal(&it->value, json_get_str(old_doc, key_of(it))))
             return true;
     JSON_EACH_MEMBER(old_doc, it)
-        if (!streq(it->key, "metadata") && !streq(it->key, "status") && !json_get(doc, it->key))
+        if (is_content(it) && !json_get_str(doc, key_of(it)))
             return true;
     return false;
 }

@@ -277,7 +277,7 @@ void collection_delete(struct call *call, const struct route *route)
     for (size_t i = 0; i < page.objects.len && !call->failure.code; i++) {
         const struct object *object = page.objects.v[i];
         struct failure failure = {0};
-        struct written written;
+        CLEANUP(written_done) struct written written = {0};
 
         write.failure = &failure;
         if (registry_delete(call->registry, &write, route->kind, object->ns, object->name, &options,

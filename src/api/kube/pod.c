@@ -1,6 +1,6 @@
 /* What can be asked of a pod beside its document: binding to a node, eviction, and the streams that a
  * node agent serves. */
-#include "api/kube/kube.h"
+#include "api/kube/stream.h"
 #include "base/clock.h"
 
 struct bind {
@@ -185,9 +185,9 @@ static void mark_evicted(struct call *call, const struct object *pod)
 
 static void eviction(struct call *call, const struct route *route)
 {
+    CLEANUP(written_done) struct written written = {0};
     struct delete_options options = {0};
     const struct object *pod;
-    struct written written;
     struct write write;
     struct json *doc, *value;
 
@@ -268,12 +268,12 @@ static int check_log_options(struct call *call, const struct route *route)
     return field_errors_finish(&errors, &call->failure, "", "PodLogOptions", route->name);
 }
 
-/* log, exec, attach, portforward of a pod that no agent runs. */
-static void stream(struct call *call, const struct route *route)
+/* log, exec, attach, portforward: what can be said without the engine, then the engine's part. */
+static void stream(struct call *call, const struct route *route, stream_fn begin)
 {
     const struct object *pod = find_pod(call, route);
-    bool log = streq(route->sub->name, "log");
-    const char *container;
+    bool log = begin == log_begin;
+    const char *container = NULL;
     struct buf nothing = {0};
     struct json *doc;
 
@@ -282,7 +282,7 @@ static void stream(struct call *call, const struct route *route)
         return;
     }
     doc = object_json(pod, call->arena);
-    if (!streq(route->sub->name, "portforward") && find_container(call, pod, doc, &container) < 0) {
+    if (begin != stream_portforward && find_container(call, pod, doc, &container) < 0) {
         call_fail(call);
         return;
     }
@@ -290,20 +290,26 @@ static void stream(struct call *call, const struct route *route)
         call_reply(call, 204, NULL, &nothing);
         return;
     }
-    if (!json_string_or(json_at(doc, "spec.nodeName"), "")[0])
+    if (!json_string_or(json_at(doc, "spec.nodeName"), "")[0]) {
         failure_bad_request(&call->failure, call->arena, "pod %s does not have a host assigned", pod->name);
-    else
+        call_fail(call);
+    } else if (!call->api->config.pod_ops) {
         failure_set(&call->failure, call->arena, 503, "ServiceUnavailable",
                     "no node agent serves the streams of pod %s", pod->name);
-    call_fail(call);
+        call_fail(call);
+    } else {
+        begin(call, pod, container);
+    }
 }
 
 static const struct pod_route {
     const char *name;
     void (*handle)(struct call *call, const struct route *route);
+    stream_fn begin; /* instead of handle */
 } pod_routes[] = {
-    {"binding", pod_binding}, {"eviction", eviction}, {"log", stream},
-    {"exec", stream},         {"attach", stream},     {"portforward", stream},
+    {"binding", pod_binding, NULL},  {"eviction", eviction, NULL},
+    {"log", NULL, log_begin},        {"exec", NULL, stream_exec},
+    {"attach", NULL, stream_attach}, {"portforward", NULL, stream_portforward},
 };
 
 bool pod_subresource(struct call *call, const struct route *route)
@@ -312,7 +318,10 @@ bool pod_subresource(struct call *call, const struct route *route)
         return false;
     for (size_t i = 0; i < ARRAY_LEN(pod_routes); i++)
         if (streq(pod_routes[i].name, route->sub->name)) {
-            pod_routes[i].handle(call, route);
+            if (pod_routes[i].begin)
+                stream(call, route, pod_routes[i].begin);
+            else
+                pod_routes[i].handle(call, route);
             return true;
         }
     return false;
