@@ -1,0 +1,65 @@
+/* shim - the parts of berth-shim. Static, small and without src/base: what it touches is paid once per
+ * container. No heap but for attached clients, no stdio. */
+#pragma once
+
+#include "shim/proto.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* ---- util.c ---- */
+
+struct shim_conf {
+    char text[SHIM_CONF_MAX];
+    size_t len;
+};
+/* 0, or -1 with errno. */
+int conf_read(struct shim_conf *conf, const char *path);
+const char *conf_get(const struct shim_conf *conf, const char *key); /* NULL: absent */
+int64_t conf_int(const struct shim_conf *conf, const char *key, int64_t fallback);
+
+int64_t now_real(void);
+int64_t now_mono(void);
+bool write_all(int fd, const char *data, size_t len);
+/* Temporary name, fsync, rename, fsync of the folder (the current one). */
+int record_write(const char *name, const char *text, size_t len);
+/* The number after `key ` at the start of a line of a cgroup file; 0 when there is none. */
+uint64_t counter_read(const char *path, const char *key);
+pid_t pidfile_read(const char *path); /* 0: none */
+/* The last line of a file, without its newline. False: none. */
+bool last_line(const char *path, char *ret, size_t size);
+int sock_listen(const char *name, int type); /* in the current folder, mode 0600; -1 with errno */
+/* Takes a descriptor sent by SCM_RIGHTS; -1: none came. */
+int sock_take_fd(int sock);
+int sock_send(int sock, const struct shim_msg *msg, const char *data, size_t len, int pass_fd);
+void tty_resize(int fd, unsigned rows, unsigned cols);
+
+/* Starts the OCI runtime with fds as 0, 1, 2 (-1: /dev/null). hide: a mount to take away from its view
+ * (crun refuses hybrid cgroups otherwise), or NULL. */
+pid_t oci_spawn(const char *const *argv, const int fds[3], const char *hide);
+
+/* ---- log.c ---- */
+
+struct shim_log {
+    const char *path; /* NULL: no log */
+    int fd;
+    int64_t size, max; /* bytes; max 0: never rotate */
+    unsigned files;    /* with the current one */
+    int64_t dropped;   /* bytes, all together */
+    int64_t missing;   /* of them, those not told in the log yet */
+    int errnum;        /* why */
+    int64_t second;    /* of the prefix that is cached */
+    char prefix[20];
+    size_t len, payload; /* of out: bytes; bytes of output in them */
+    char out[SHIM_CHUNK + 4096];
+};
+int log_open(struct shim_log *log, const char *path, int64_t max, unsigned files);
+/* len <= SHIM_CHUNK. Never fails: what cannot be written is counted. */
+void log_add(struct shim_log *log, const char *stream, const char *data, size_t len, int64_t now);
+void log_close(struct shim_log *log);
+
+/* ---- run.c, exec.c ---- */
+
+int shim_run(const char *id);
+int shim_exec(const char *id, const char *number);
