@@ -44,7 +44,8 @@ struct runtime_config {
 /* ERR_NOT_FOUND: no OCI runtime, no shim. ERR_UNSUPPORTED: no usable cgroups, not root. Config is copied. */
 int runtime_new(struct loop *loop, const struct runtime_config *config, struct runtime **ret,
                 struct err *err);
-/* NULL is fine. Containers go on; their handles and streams are gone and no callback comes any more. */
+/* NULL is fine. Containers go on; their handles are gone and no callback comes any more. Free streams before.
+ */
 void runtime_free(struct runtime *rt);
 DEFINE_CLEANUP(struct runtime *, runtime_free);
 
@@ -70,7 +71,7 @@ enum runtime_mount_flags {
 struct runtime_mount {
     const char *source; /* path of a bind; "tmpfs" and so on otherwise */
     int source_fd;      /* > 0: bind what this descriptor (O_PATH will do) is open on, instead of source;
-                           so no link can be put in between. Borrowed until started or failed */
+                           so no link can be put in between. Borrowed during the call */
     const char *target; /* absolute, in the container */
     const char *type;   /* NULL: bind */
     unsigned flags;
@@ -194,7 +195,7 @@ struct runtime_events {
     void (*failed)(void *arg, struct runtime_container *c, const char *sentence);
 };
 
-/* Starts a container. spec may go after the call (but for source_fd), events must stay.
+/* Starts a container. spec may go after the call, events must stay.
  * ERR_INVALID: the spec, in words. ERR_EXISTS: the id is taken. ERR_NOT_FOUND: no rootfs, or init is wanted
  * and there is none. */
 int runtime_start(struct runtime *rt, const struct runtime_spec *spec, const struct runtime_events *events,
@@ -203,9 +204,9 @@ int runtime_start(struct runtime *rt, const struct runtime_spec *spec, const str
 /* The ids that have a folder, sorted; free with runtime_list_free. */
 int runtime_list(struct runtime *rt, char ***ret, size_t *len, struct err *err);
 void runtime_list_free(char **ids, size_t len);
-/* Takes up a container of an earlier daemon. `started` (again) and `exited` or `failed` follow as they
- * would have: at once where it happened meanwhile. ERR_NOT_FOUND: no such folder. ERR_EXISTS: it is held
- * already. */
+/* Takes up a container of an earlier daemon. It gets `started` (again) when it runs, and `exited` or `failed`
+ * when that happens; only the latter, at once, when it has happened meanwhile. ERR_NOT_FOUND: no such folder.
+ * ERR_EXISTS: it is held already. */
 int runtime_adopt(struct runtime *rt, const char *id, const struct runtime_events *events, void *arg,
                   struct runtime_container **ret, struct err *err);
 struct runtime_container *runtime_get(const struct runtime *rt, const char *id); /* NULL: none held */
@@ -232,8 +233,8 @@ void runtime_remove(struct runtime_container *c, runtime_done_fn done, void *arg
 void runtime_forget(struct runtime_container *c);
 
 /* Removes what belongs to nobody: folders for which keep says false, cgroups below the parent, states of the
- * OCI runtime, pinned namespaces and shims without a folder. Call it once at start, before or after adopting.
- * done gets NULL or a sentence. */
+ * OCI runtime and shims without a folder, pinned namespaces (keep is asked for their names, too). Call it
+ * once at start; what is adopted or being removed already is left alone. done gets NULL or a sentence. */
 void runtime_cleanup(struct runtime *rt, bool (*keep)(void *arg, const char *id), runtime_done_fn done,
                      void *arg);
 

@@ -1,0 +1,78 @@
+/* runtime_internal - what the files of this folder share. */
+#pragma once
+
+#include "base/buf.h"
+#include "base/map.h"
+#include "loop/loop.h"
+#include "runtime/bundle.h"
+#include "runtime/cgroup.h"
+#include "runtime/runtime.h"
+#include "shim/proto.h"
+
+struct runtime {
+    struct loop *loop;
+    char *state_dir, *run_dir, *oci_root; /* oci_root: RUN_DIR/oci, the OCI runtime's --root */
+    char *oci_path, *shim_path, *init_path;
+    char boot_id[40];
+    struct cgroup *cgroup;
+    struct seccomp *seccomp;
+    struct bundle_host host;
+    struct map *containers; /* id -> struct runtime_container */
+    struct removal *removals;
+};
+
+enum container_state { CONTAINER_STARTING, CONTAINER_RUNNING, CONTAINER_ENDED };
+
+struct runtime_container {
+    struct runtime *rt;
+    char *id, *dir;
+    const struct runtime_events *events;
+    void *arg;
+    enum container_state state;
+    pid_t pid, shim_pid;
+    bool tty, made_folder;
+    size_t fd_mounts; /* places of mounts by descriptor to look at */
+    int64_t started;
+    int control; /* -1: the shim is gone */
+    struct loop_io *io;
+    struct loop_child *starter;
+    pid_t starter_pid;               /* 0: adopted */
+    struct loop_timer *stop, *later; /* later: what is known already, told from the loop */
+    int64_t stop_at;                 /* monotonic; 0: no stop under way */
+};
+
+/* container_record.c: the exit record. */
+struct record {
+    struct runtime_exit how;
+    char *failed; /* NULL: it ran. Otherwise as the shim wrote it; free */
+};
+/* ERR_NOT_FOUND: there is none. ERR_INVALID: it is damaged. */
+int record_parse(struct str text, struct record *ret, struct err *err);
+int record_read(const char *dir, struct record *ret, struct err *err);
+/* The sentence in a log line of the OCI runtime (JSON), or the line itself; free it. */
+char *oci_sentence(struct str line);
+
+/* oci.c: finding and starting programs. */
+int oci_find(const char *name, char **ret, struct err *err); /* a path, or a name on PATH */
+/* Starts the shim in dir with argv; fds become its 0, 1, 2 (NULL: ours) and control its SHIM_FD_CONTROL. */
+int oci_spawn_shim(const struct runtime *rt, const char *dir, const char *const *argv, const int *fds,
+                   int control, pid_t *ret, struct err *err);
+/* Adds "key=value" and a NUL to a shim's configuration. NULL values are left out. */
+void oci_conf(struct buf *conf, const char *key, const char *value);
+void oci_conf_int(struct buf *conf, const char *key, int64_t value);
+/* What every shim needs: runtime, root, hide, bundle. */
+void oci_conf_common(const struct runtime *rt, struct buf *conf, const char *dir);
+int oci_write(const char *dir, const char *name, struct str data, struct err *err); /* mode 0600; no fsync */
+/* Connects to the shim of a folder; -1: nobody answers (ret unset). */
+int oci_connect(const char *dir, int *ret);
+int oci_send(int control, const struct shim_msg *msg, const char *data, size_t len);
+/* Reads one message; a descriptor that came along goes to *fd (NULL: closed). Data bytes, or -1 with errno;
+ * ECONNRESET at the end. */
+ssize_t oci_recv(int control, struct shim_msg *msg, char *data, size_t size, int *fd);
+
+/* runtime_remove.c */
+void removal_start(struct runtime *rt, const char *id, const char *dir, int control, pid_t shim_pid,
+                   runtime_done_fn done, void *arg);
+/* Everything below path, without following links or leaving its file system. */
+void removal_tree(const char *path);
+void removals_abandon(struct runtime *rt);
