@@ -66,7 +66,11 @@ struct pod_stream_events {
 /* ---- the operations ---- */
 
 struct pod_ops {
-    void *arg; /* the first argument of log, exec and dial */
+    void *arg; /* the first argument of check, log, exec and dial */
+
+    /* Whether exec and attach in that container (container NULL: dial) would be refused now, so that the
+     * client hears it before the connection is switched over. May be NULL. */
+    int (*check)(void *arg, const struct pod_ref *pod, const char *container, struct err *err);
 
     int (*log)(void *arg, const struct pod_ref *pod, const struct pod_log_options *options,
                const struct pod_log_events *events, void *events_arg, struct pod_log **ret, struct err *err);
