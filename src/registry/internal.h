@@ -32,6 +32,7 @@ enum write_scope write_scope_of(const struct write *write, const struct kind *ki
 int write_decode(const struct write *write, const struct kind *kind, struct json *doc);
 int registry_admit_all(struct registry *registry, const struct write *write, const struct kind *kind,
                        const char *ns, struct json *doc, const struct object *old);
+struct rule_ctx write_ctx(const struct write *write, const char *name);
 /* What is legal but perhaps not meant. */
 void write_warn(const struct write *write, const struct kind *kind, const struct rule_ctx *ctx,
                 const struct json *doc, const struct json *old);

@@ -139,7 +139,7 @@ static int check_type_meta(const struct write *write, const struct kind *kind, c
 
 int write_decode(const struct write *write, const struct kind *kind, struct json *doc)
 {
-    struct schema_report report = {0};
+    struct schema_report report = {.sorted = write->patched};
     struct err err = {0};
     char *problems;
 
@@ -274,33 +274,21 @@ static int check_new(struct registry *registry, const struct write *write, const
     return -1;
 }
 
+struct rule_ctx write_ctx(const struct write *write, const char *name)
+{
+    return (struct rule_ctx){
+        .arena = write->arena,
+        .now = write_now(write),
+        .name = name,
+        .warnings = write->who ? write->warnings : NULL,
+    };
+}
+
 void write_warn(const struct write *write, const struct kind *kind, const struct rule_ctx *ctx,
                 const struct json *doc, const struct json *old)
 {
     if (kind->warnings && write->warnings && write->who)
         kind->warnings(ctx, doc, old, write->warnings);
-}
-
-/* The same owner twice is one owner. */
-static void dedupe_owners(const struct write *write, struct json *meta)
-{
-    struct json *owners = json_get(meta, "ownerReferences");
-
-    for (size_t i = 1; i < json_len(owners); i++)
-        for (size_t j = 0; j < i; j++)
-            if (json_equal(json_item(owners, i), json_item(owners, j))) {
-                if (write->warnings)
-                    json_push_string(
-                        write->arena, write->warnings,
-                        arena_printf(
-                            write->arena,
-                            ".metadata.ownerReferences contains duplicate entries; API server dedups "
-                            "owner references in 1.20+, and may reject such requests as early as "
-                            "1.24; please fix your requests; duplicate UID(s) observed: %s",
-                            json_string_or(json_get(json_item(owners, i), "uid"), "")));
-                json_remove_item(owners, i--);
-                break;
-            }
 }
 
 void registry_commit(struct registry *registry, const struct write *write, const struct kind *kind,
@@ -347,7 +335,7 @@ struct apply_request write_request(const struct write *write, const struct kind 
 int registry_create(struct registry *registry, const struct write *write, const struct kind *kind,
                     const char *ns, struct json *doc, struct written *ret)
 {
-    struct rule_ctx ctx = {.arena = write->arena, .now = write_now(write)};
+    struct rule_ctx ctx = write_ctx(write, NULL);
     struct field_errors errors = {.arena = write->arena};
     char time[CLOCK_TEXT_MAX];
     struct json *meta;
@@ -362,7 +350,6 @@ int registry_create(struct registry *registry, const struct write *write, const 
         return failure_set(write->failure, write->arena, 500, "", "%s",
                            "resourceVersion should not be set on objects to be created");
     stamp(registry, write, kind, meta);
-    dedupe_owners(write, meta);
     ctx.name = json_string_or(json_get(meta, "name"), "");
     if (kind->defaults)
         kind->defaults(&ctx, doc);

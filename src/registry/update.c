@@ -167,7 +167,7 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
                      const struct object *old, struct json *old_doc, struct json *doc, struct written *ret)
 {
     const struct kind *kind = old->kind;
-    struct rule_ctx ctx = {.arena = write->arena, .now = write_now(write), .name = old->name};
+    struct rule_ctx ctx = write_ctx(write, old->name);
     struct field_errors errors = {.arena = write->arena};
     struct json *meta = json_need_object(write->arena, doc, "metadata");
     const struct json *old_meta = json_get(old_doc, "metadata");
@@ -183,6 +183,8 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
         carry_all_but_status(write, doc, old_doc);
     if (kind->defaults)
         kind->defaults(&ctx, doc);
+    if (scope == SCOPE_STATUS)
+        kind_prepare_status(kind, doc);
     if (scope == SCOPE_MAIN || (scope == SCOPE_ALL && !kind->has_status))
         kind_prepare(kind, &ctx, doc, old_doc);
     if (scope != SCOPE_STATUS && registry_admit_all(registry, write, kind, old->ns, doc, old) < 0)
@@ -197,7 +199,8 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
         return -1;
     if (scope != SCOPE_STATUS)
         write_warn(write, kind, &ctx, doc, old_doc);
-    if (kind->has_generation && !write->keep_generation && spec_changed(doc, old_doc))
+    if (kind->has_generation && !kind->generation_stays && !write->keep_generation &&
+        spec_changed(doc, old_doc))
         json_set_int(write->arena, meta, "generation", json_int(json_get(old_meta, "generation"), 0) + 1);
     /* Ownership alone may be written too: kubectl moves it from one manager to another. */
     owners_given = !json_equal(json_get(meta, "managedFields"), json_get(old_meta, "managedFields"));
@@ -289,29 +292,6 @@ static int apply_new(struct registry *registry, const struct write *write, const
     return 0;
 }
 
-/* Apply knows no unknown fields, whatever the validation asked for. */
-static int check_declared(const struct write *write, const struct kind *kind, const struct json *patch)
-{
-    CLEANUP(schema_report_done) struct schema_report report = {0};
-    struct json *copy = json_copy(write->arena, patch);
-    struct err err = {0};
-    struct str path, name;
-
-    if (schema_check(kind_schema(kind), write->arena, copy, false, &report, &err) < 0 ||
-        !report.unknown_count)
-        return 0;
-    /* unknown field "spec.x", … */
-    path = buf_view(&report.unknown);
-    str_split(&path, '"', &name);
-    str_split(&path, '"', &name);
-    return failure_set(
-        write->failure, write->arena, 500, "",
-        "failed to create typed patch object (%s/%s; %s%s, Kind=%s): .%.*s: field not declared in schema",
-        json_string_or(json_at(patch, "metadata.namespace"), ""),
-        json_string_or(json_at(patch, "metadata.name"), ""), *kind->group ? "" : "/", kind_api_version(kind),
-        kind->name, STR_ARG(name));
-}
-
 static int check_applied(const struct write *write, const struct kind *kind, const char *ns, const char *name,
                          struct json *patch)
 {
@@ -319,6 +299,8 @@ static int check_applied(const struct write *write, const struct kind *kind, con
     const char *given = json_string_or(json_get(meta, "name"), name);
     const char *api_version = json_string_or(json_get(patch, "apiVersion"), "");
     const char *kind_name = json_string_or(json_get(patch, "kind"), "");
+    char time[CLOCK_TEXT_MAX];
+    struct apply_request request = write_request(write, kind, time);
 
     if (!streq(api_version, kind_api_version(kind)) || !streq(kind_name, kind->name))
         return failure_bad_request(write->failure, write->arena, "invalid object type: %s%s, Kind=%s",
@@ -333,7 +315,9 @@ static int check_applied(const struct write *write, const struct kind *kind, con
         return failure_bad_request(
             write->failure, write->arena, "%s",
             "the namespace of the provided object does not match the namespace sent on the request");
-    return check_declared(write, kind, patch) < 0 ? -1 : write_decode(write, kind, patch);
+    return patch_apply_check(&request, write->arena, patch, write->failure) < 0
+               ? -1
+               : write_decode(write, kind, patch);
 }
 
 static int patch_document(const struct write *write, const struct kind *kind, enum patch_type type,
@@ -399,9 +383,9 @@ int registry_patch(struct registry *registry, const struct write *write, const s
     doc = object_json(old, write->arena);
     if (patch_document(write, kind, type, doc, patch) < 0)
         return -1;
-    if (patched_decode(write, kind, doc, patch) < 0)
-        return -1;
     inner.patched = true;
+    if (patched_decode(&inner, kind, doc, patch) < 0)
+        return -1;
     if (kind->namespaced && !streq(json_at_string(doc, "metadata.namespace"), ns))
         return failure_bad_request(
             write->failure, write->arena, "%s",

@@ -1,6 +1,7 @@
 /* The thread takes all batches that wait, writes them in one transaction and puts them on the `done`
- * list; what is submitted meanwhile makes the next transaction. The lists are all that is shared: the
- * connection belongs to the thread once it runs, and what batches point at does not change.
+ * list; what is submitted meanwhile makes the next transaction. The lists are all that is shared, and what
+ * batches point at does not change. The connection belongs to whoever has set `writing`: the thread, or
+ * the store's own one while the thread has nothing to do (db_commit).
  *
  * When a transaction fails, the batches behind it build on states that never came to be. So the thread
  * stands still until the store has undone them and says db_resume. */
@@ -283,6 +284,43 @@ static void signal_done(struct db *db)
         ;
 }
 
+/* One transaction, without the lock; `writing` is set. */
+static void transact(struct db *db, struct db_batch *batches)
+{
+    int64_t start = clock_monotonic();
+    struct err err = {0};
+    bool failed = write_all(db, batches, &err) < 0;
+
+    for (struct db_batch *it = batches; it; it = it->next) {
+        it->leads = it == batches;
+        it->failed = failed;
+        if (failed)
+            it->err = err;
+        it->took_ns = clock_monotonic() - start;
+    }
+    pthread_mutex_lock(&db->lock);
+    list_append(&db->done, batches);
+    db->writing = false;
+    db->broken = failed;
+    pthread_cond_broadcast(&db->changed);
+}
+
+bool db_commit(struct db *db, struct db_batch *batch)
+{
+    bool idle;
+
+    pthread_mutex_lock(&db->lock);
+    idle = !db->writing && !db->broken && !db->waiting.head && !db->done.head;
+    if (idle)
+        db->writing = true;
+    pthread_mutex_unlock(&db->lock);
+    if (!idle)
+        return false;
+    transact(db, batch);
+    pthread_mutex_unlock(&db->lock);
+    return true;
+}
+
 static void *writer(void *arg)
 {
     struct db *db = arg;
@@ -290,33 +328,15 @@ static void *writer(void *arg)
     pthread_mutex_lock(&db->lock);
     for (;;) {
         struct db_batch *batches;
-        struct err err = {0};
-        int64_t start;
-        bool failed;
 
-        while (!db->stop && (db->broken || !db->waiting.head))
+        while (!db->stop && (db->writing || db->broken || !db->waiting.head))
             pthread_cond_wait(&db->changed, &db->lock);
         if (db->broken || !db->waiting.head)
             break; /* stop */
         batches = list_take(&db->waiting);
         db->writing = true;
         pthread_mutex_unlock(&db->lock);
-
-        start = clock_monotonic();
-        failed = write_all(db, batches, &err) < 0;
-        for (struct db_batch *it = batches; it; it = it->next) {
-            it->leads = it == batches;
-            it->failed = failed;
-            if (failed)
-                it->err = err;
-            it->took_ns = clock_monotonic() - start;
-        }
-
-        pthread_mutex_lock(&db->lock);
-        list_append(&db->done, batches);
-        db->writing = false;
-        db->broken = failed;
-        pthread_cond_broadcast(&db->changed);
+        transact(db, batches);
         signal_done(db);
     }
     pthread_mutex_unlock(&db->lock);

@@ -64,6 +64,9 @@ int db_load(struct db *db, const struct db_loader *loader, struct err *err);
 int db_start(struct db *db, struct err *err);
 int db_event_fd(const struct db *db); /* readable when batches are done */
 void db_submit(struct db *db, struct db_batch *batch);
+/* Writes the batch in the caller's thread, which waits for the disk but spares two changes of threads. Only
+ * where the writer has nothing to do: false otherwise, and nothing was done. The batch is `done` then. */
+bool db_commit(struct db *db, struct db_batch *batch);
 /* What is done since the last call, in order (linked by `next`), or NULL. After a batch that failed none
  * is written until db_resume. */
 struct db_batch *db_done(struct db *db);

@@ -22,7 +22,9 @@
 #define LOG_MODULE "store"
 #include "base/log.h"
 
-#define PRUNE_BATCH 256 /* states leave the file in groups, with a commit that is made anyway */
+#define AT_ONCE_NS  500000 /* commits quicker than this are not worth another thread */
+#define AT_ONCE_OPS 1      /* more of them gather while the writer waits for the disk */
+#define PRUNE_BATCH 256    /* states leave the file in groups, with a commit that is made anyway */
 
 struct deferred {
     void (*fn)(void *arg, const struct err *err);
@@ -77,8 +79,10 @@ struct store {
     bool telling, unwatched;
     size_t live_bytes;
     struct store_stats stats;
+    int64_t commit_ns; /* how long commits take, a moving average */
 };
 
+static void settle(struct store *store);
 static void end_turn(void *arg);
 
 /* ---- loading ---- */
@@ -156,12 +160,20 @@ static struct db_batch *gather(struct store *store)
     return store->gathering;
 }
 
-static void submit(struct store *store)
+/* A small batch on a quick disk is written at once: changing threads twice would take as long as the disk
+ * does. Otherwise the loop goes on while the writer waits. */
+static bool at_once(const struct store *store, const struct db_batch *batch)
+{
+    return store->commit_ns < AT_ONCE_NS && batch->ops.len <= AT_ONCE_OPS && batch->prunes.len == 0;
+}
+
+/* True when what was gathered is written already, and waits to be settled. */
+static bool submit(struct store *store)
 {
     struct db_batch *batch = TAKE_PTR(store->gathering);
 
     if (!batch)
-        return;
+        return false;
     if (store->prunes.len >= PRUNE_BATCH) {
         VEC_EACH(&store->prunes, it)
             vec_push(&batch->prunes, *it);
@@ -169,7 +181,10 @@ static void submit(struct store *store)
         batch->oldest = store->oldest;
     }
     batch->writes = store->writes;
+    if (at_once(store, batch) && db_commit(store->db, batch))
+        return true;
     db_submit(store->db, batch);
+    return false;
 }
 
 int64_t store_next_revision(struct store *store)
@@ -357,6 +372,8 @@ static void commit_done(struct store *store, struct db_batch *batch)
     store->stats.commits += batch->leads;
     store->stats.rows += batch->ops.len;
     store->stats.last_commit_ns = batch->took_ns;
+    if (batch->leads)
+        store->commit_ns += (batch->took_ns - store->commit_ns) / 8;
     db_batch_free(batch);
 }
 
@@ -487,7 +504,12 @@ static void end_turn(void *arg)
     if (!store)
         return;
     store->turn = NULL;
-    submit(store);
+    if (submit(store)) {
+        settle(store);
+        tell_all(store);
+        trim(store);
+        return;
+    }
     tell_all(store); /* watches that are new */
 }
 

@@ -344,6 +344,35 @@ static void limit_file(off_t bytes)
     setrlimit(RLIMIT_FSIZE, &limit);
 }
 
+static void test_lone_write_that_fails_at_once_is_undone_and_told(void **state)
+{
+    struct fixture *f = *state;
+    CLEANUP(buf_done) struct buf log = {0};
+    struct answer one = {&log, "one"}, two = {&log, "two"};
+    int64_t rv;
+
+    signal(SIGXFSZ, SIG_IGN);
+    rv = put(f, "a", "kept");
+    settle(f);
+    limit_file(1 << 19);
+    store_put(f->store,
+              make_object(KIND_SECRET, store_next_revision(f->store), "a", "big", NULL, NULL, 900000));
+    store_defer(f->store, note_answer, &one);
+    settle(f);
+    limit_file(-1);
+    assert_string_equal(log.data, "one! ");
+    assert_null(store_get(f->store, KIND_SECRET, "a", "big"));
+    assert_int_equal(store_revision(f->store), rv);
+
+    assert_true(put(f, "a", "after") > rv);
+    store_defer(f->store, note_answer, &two);
+    settle(f);
+    assert_string_equal(log.data, "one! two ");
+    fixture_reopen(f);
+    assert_non_null(store_get(f->store, KIND_CONFIG_MAP, "a", "after"));
+    assert_non_null(store_get(f->store, KIND_CONFIG_MAP, "a", "kept"));
+}
+
 static void test_failed_commit_is_undone_and_told(void **state)
 {
     struct fixture *f = *state;
@@ -367,9 +396,9 @@ static void test_failed_commit_is_undone_and_told(void **state)
     put_owned(f, "new", "boss");
     store_value_set(f->store, "t", "k", STR("new"));
     store_value_set(f->store, "t", "k2", STR("new"));
-    for (int i = 0; i < 40; i++)
+    for (int i = 0; i < 80; i++) /* too many to be written at once: for the writer */
         store_put(f->store,
-                  make_object(KIND_SECRET, store_next_revision(f->store), "a", "big", NULL, NULL, 100000));
+                  make_object(KIND_SECRET, store_next_revision(f->store), "a", "big", NULL, NULL, 50000));
     store_defer(f->store, note_answer, &one);
     loop_turn(f->loop, 0, NULL);
     failed = put(f, "a", "behind"); /* in the next batch: builds on what fails */
@@ -511,6 +540,7 @@ int main(void)
         T(test_close_makes_everything_durable_and_answers),
         T(test_values_are_sorted_durable_and_removable),
         T(test_failed_commit_is_undone_and_told),
+        T(test_lone_write_that_fails_at_once_is_undone_and_told),
         T(test_file_is_private),
         T(test_second_process_is_refused),
         T(test_newer_file_is_refused),
