@@ -197,7 +197,7 @@ int access_check(struct registry *registry, const struct identity *who, const st
         *access->subresource ? arena_printf(arena, "%s/%s", kind->plural, access->subresource) : kind->plural;
     where =
         *access->ns ? arena_printf(arena, " in the namespace \"%s\"", access->ns) : " at the cluster scope";
-    return failure_forbidden(failure, arena, kind->group, plural, *access->name ? access->name : "",
+    return failure_forbidden(failure, arena, kind->group, kind->plural, *access->name ? access->name : "",
                              arena_printf(arena,
                                           "User \"%s\" cannot %s resource \"%s\" in API group \"%s\"%s",
                                           who->user, access->verb, plural, kind->group, where));
