@@ -234,6 +234,11 @@ char *cgroup_oom_path(const struct cgroup *cg, const char *id)
     return h ? path_of(cg, h, id, h->controllers ? "memory.oom_control" : "memory.events") : NULL;
 }
 
+char *cgroup_path(const struct cgroup *cg, size_t i, const char *id)
+{
+    return i < cg->hierarchies.len ? path_of(cg, &cg->hierarchies.v[i], id, NULL) : NULL;
+}
+
 bool cgroup_exists(const struct cgroup *cg, const char *id)
 {
     VEC_EACH(&cg->hierarchies, it) {

@@ -26,6 +26,9 @@ bool cgroup_has_swap(const struct cgroup *cg);
 /* The file in which the kernel counts "oom_kill N" for that container; free it. */
 char *cgroup_oom_path(const struct cgroup *cg, const char *id);
 
+/* Its folder in the hierarchy number `i`; free it. NULL: there are no more. */
+char *cgroup_path(const struct cgroup *cg, size_t i, const char *id);
+
 /* KILL to all processes in it and below; returns how many were found. */
 size_t cgroup_kill(const struct cgroup *cg, const char *id);
 /* Removes its folders in all hierarchies. ERR_CONFLICT: something still runs there; kill and try again. */

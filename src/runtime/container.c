@@ -133,7 +133,7 @@ static void on_control(void *arg, uint32_t events)
 {
     struct runtime_container *c = arg;
     static char data[SHIM_CHUNK];
-    struct shim_msg msg;
+    struct shim_msg msg = {0};
     ssize_t len = oci_recv(c->control, &msg, data, sizeof(data), NULL);
 
     (void)events;
@@ -258,6 +258,25 @@ static int bind_fds(struct runtime_container *c, const struct runtime_spec *spec
     return 0;
 }
 
+/* Lets the shim clean up by itself where the OCI runtime would do no more. */
+static void conf_deletion(const struct runtime *rt, const struct runtime_spec *spec, struct buf *conf)
+{
+    bool quick = spec->pid.mode == RUNTIME_NS_OWN; /* else processes may be left */
+
+    for (size_t i = 0; i < spec->hooks_len; i++)
+        quick &= !streq(spec->hooks[i].when, "poststop");
+    oci_conf_int(conf, "quick", quick);
+    for (size_t i = 0; quick; i++) {
+        CLEANUP(free) char *path = cgroup_path(rt->cgroup, i, spec->id);
+        char key[16];
+
+        snprintf(key, sizeof(key), "cgroup%zu", i);
+        if (!path)
+            break;
+        oci_conf(conf, key, path);
+    }
+}
+
 static int write_folder(struct runtime_container *c, const struct runtime_spec *spec, struct err *err)
 {
     struct runtime *rt = c->rt;
@@ -276,6 +295,7 @@ static int write_folder(struct runtime_container *c, const struct runtime_spec *
     oci_conf_common(rt, &conf, dir);
     oci_conf(&conf, "boot", rt->boot_id);
     oci_conf(&conf, "oom", oom);
+    conf_deletion(rt, spec, &conf);
     oci_conf(&conf, "log", spec->log_path);
     oci_conf_int(&conf, "log_max", spec->log_max_bytes);
     oci_conf_int(&conf, "log_files", spec->log_max_files ? spec->log_max_files : 2);

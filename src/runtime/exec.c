@@ -184,7 +184,7 @@ static void on_control(void *arg, uint32_t events)
 {
     struct runtime_stream *s = arg;
     static char data[SHIM_CHUNK];
-    struct shim_msg msg;
+    struct shim_msg msg = {0};
     int fd = -1;
     ssize_t len = oci_recv(s->control, &msg, data, sizeof(data), &fd);
 

@@ -8,7 +8,7 @@ static void on_event(void *arg, uint32_t events)
 {
     struct runtime_stream *s = arg;
     static char data[SHIM_CHUNK];
-    struct shim_msg msg;
+    struct shim_msg msg = {0};
     struct runtime_exit how;
     ssize_t len;
 

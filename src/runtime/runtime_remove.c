@@ -158,7 +158,7 @@ static void on_control(void *arg, uint32_t events)
 {
     struct removal *r = arg;
     static char data[SHIM_CHUNK];
-    struct shim_msg msg;
+    struct shim_msg msg = {0};
     ssize_t len = oci_recv(r->control, &msg, data, sizeof(data), NULL);
 
     (void)events;
@@ -229,6 +229,7 @@ void removals_abandon(struct runtime *rt)
     while (rt->removals) {
         struct removal *r = rt->removals;
 
+        rt->removals = r->next;
         if (r->done == swept) {
             struct sweep *sweep = r->arg;
 

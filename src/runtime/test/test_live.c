@@ -611,6 +611,52 @@ static void test_removing_while_it_starts_leaves_nothing(void **state)
     }
 }
 
+static long pss_kb(pid_t pid)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(free) char *path = mem_printf("/proc/%d/smaps_rollup", (int)pid);
+    const char *at;
+
+    assert_int_equal(file_read(path, 65536, &text, NULL), 0);
+    at = strstr(text.data, "\nPss:");
+    return at ? strtol(at + 5, NULL, 10) : -1;
+}
+
+static void count_done(void *arg, const char *sentence)
+{
+    if (sentence)
+        fail_msg("%s", sentence);
+    ++*(int *)arg;
+}
+
+/* As a queue of short jobs does it: each is removed as soon as it has ended. */
+static void on_short_exited(void *arg, struct runtime_container *c, const struct runtime_exit *how)
+{
+    assert_int_equal(how->code, 0);
+    runtime_remove(c, count_done, arg);
+}
+
+static void test_a_burst_of_short_ones(void **state)
+{
+    struct live *live = *state;
+    static const struct runtime_events events = {.exited = on_short_exited};
+    int64_t begun = clock_monotonic();
+    enum { BURST = 100, AT_ONCE = 4 };
+    struct runtime_container *c;
+    struct box box;
+    int done = 0;
+
+    for (int i = 0; i < BURST; i++) {
+        struct runtime_spec spec = box_spec(live, &box, "true");
+
+        assert_int_equal(runtime_start(live->rt, &spec, &events, &done, &c, NULL), 0);
+        UNTIL(live, i - done < AT_ONCE);
+    }
+    UNTIL(live, done == BURST);
+    print_message("%s: %d times `true`, %d in flight: %.0f a second\n", oci, BURST, AT_ONCE,
+                  BURST * 1e9 / (double)(clock_monotonic() - begun));
+}
+
 #define MANY 50
 static void test_fifty_at_once(void **state)
 {
@@ -618,7 +664,12 @@ static void test_fifty_at_once(void **state)
     static struct box boxes[MANY];
     int64_t begun = clock_monotonic(), running, ended;
     size_t count;
+    long alone, together;
 
+    box_run(live, &boxes[0], "exec sleep 100");
+    alone = pss_kb(shim_of(&boxes[0]));
+    box_remove(&boxes[0]);
+    begun = clock_monotonic();
     for (size_t i = 0; i < MANY; i++) {
         struct runtime_spec spec = box_spec(live, &boxes[i], "exec sleep 100");
 
@@ -627,6 +678,7 @@ static void test_fifty_at_once(void **state)
     for (size_t i = 0; i < MANY; i++)
         UNTIL(live, boxes[i].started);
     running = clock_monotonic();
+    together = pss_kb(shim_of(&boxes[0]));
     for (size_t i = 0; i < MANY; i++)
         runtime_kill_all(boxes[i].c);
     for (size_t i = 0; i < MANY; i++)
@@ -637,6 +689,8 @@ static void test_fifty_at_once(void **state)
     print_message("%s: %d at once: all running after %.0f ms, killed in %.0f ms, removed in %.0f ms\n", oci,
                   MANY, (double)(running - begun) / 1e6, (double)(ended - running) / 1e6,
                   (double)(clock_monotonic() - ended) / 1e6);
+    print_message("%s: PSS of a shim: %ld kB alone, %ld kB among %d\n", oci, alone, together, MANY);
+    assert_true(together <= 200);
 }
 
 static int by_value(const void *a, const void *b)
@@ -711,6 +765,7 @@ int main(int argc, char **argv)
         TEST(test_cleanup_removes_what_nobody_keeps),
         TEST(test_removing_while_it_starts_leaves_nothing),
         TEST(test_fifty_at_once),
+        TEST(test_a_burst_of_short_ones),
         TEST(test_times),
     };
     const char *obstacle;
