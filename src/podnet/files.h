@@ -35,8 +35,9 @@ struct podnet_dns {
 
 /* Appends resolv.conf. host: the text of the host's file (podnet_host_resolv). Nameservers on the host's
  * loopback are of no use in a namespace of its own and are left out when own_netns; without any left
- * `fallback` (NULL: none) stands in, as slirp's 10.0.2.3. ERR_INVALID: policy None without a nameserver, or
- * one that is no address. ERR_LIMIT: more than the limits above. */
+ * `fallback` (NULL: none) stands in, as slirp's 10.0.2.3. What is beyond the
+ * limits above is left out, as the kubelet does. ERR_INVALID: policy None without a nameserver, one that is
+ * no address, names with blanks. */
 int podnet_resolv_conf(struct buf *ret, struct str host, const struct podnet_dns *dns, bool own_netns,
                        const char *fallback, struct err *err);
 /* The host's resolv.conf; where that is systemd-resolved's stub, the file with the real upstreams. root: ""

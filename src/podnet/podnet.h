@@ -40,7 +40,8 @@ enum podnet_mode {
 struct podnet_config {
     const char *bridge;  /* NULL: "berth0". At most 15 characters; the nf_tables table has the same name */
     const char *subnet;  /* "10.88.0.0/16", prefix 16 to 28; NULL: the one the bridge has, else the first of
-                            10.88.0.0/16 to 10.127.0.0/16 that no route of the host touches */
+                            10.88.0.0/16 to 10.127.0.0/16, 172.20.0.0/16 to 172.31.0.0/16 and 192.168.200.0/24
+                            that no route of the host touches */
     int mtu;             /* 0: that of the default route's device, else 1500 */
     const char *run_dir; /* NULL: "/run/berth"; must be gone after a reboot */
     enum podnet_mode mode;
@@ -83,7 +84,7 @@ typedef void (*podnet_add_fn)(void *arg, const struct podnet_pod *pod, const str
 void podnet_add(struct podnet *net, const char *id, podnet_add_fn fn, void *arg);
 
 typedef void (*podnet_done_fn)(void *arg, const struct err *err); /* err is NULL: it worked */
-/* With its published ports and dials. No such pod is fine. fn may be NULL. Adds and removes of one id are
+/* With its published ports. No such pod is fine. fn may be NULL. Adds and removes of one id are
  * done in the order of the calls. */
 void podnet_remove(struct podnet *net, const char *id, podnet_done_fn fn, void *arg);
 

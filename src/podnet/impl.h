@@ -1,0 +1,103 @@
+/* impl - what the files of podnet share. Not for others. */
+#pragma once
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "podnet/addr.h"
+#include "podnet/nft.h"
+#include "podnet/podnet.h"
+#include "podnet/worker.h"
+
+#include <net/if.h>
+
+#define ALIAS_PREFIX       "berth:" /* of a pod's link on the host: then the id */
+#define PODNET_PORTS_MAX   4096
+#define PODNET_PROXIED_MAX 1024 /* connections through the proxy */
+
+/* slirp4netns gives every pod the same ones. */
+#define SLIRP_IP      0x0a000264 /* 10.0.2.100 */
+#define SLIRP_GATEWAY 0x0a000202 /* 10.0.2.2 */
+
+enum pod_state { POD_ADDING, POD_UP, POD_REMOVING };
+
+struct pod_waiter {
+    podnet_add_fn fn;
+    void *arg;
+};
+
+struct slirp;
+
+struct pod {
+    struct podnet_pod pub; /* id and netns are the pod's own strings */
+    struct podnet *net;
+    enum pod_state state;
+    bool remove_next; /* asked for while it was being added */
+    uint32_t ip;      /* 0 where the pool has no part in it */
+    VEC(struct pod_waiter) waiters;
+    struct slirp *slirp;
+};
+
+struct proxy;
+
+struct published {
+    struct pod *pod;
+    struct podnet_port port;
+    int hold;            /* bound to the host port; -1: another process had it when the daemon came back */
+    struct proxy *proxy; /* NULL: by DNAT */
+};
+
+struct podnet {
+    struct loop *loop;
+    enum podnet_mode mode;
+    char bridge[IF_NAMESIZE];
+    int bridge_index;
+    uint32_t mtu;
+    char *run_dir, *netns_dir, *slirp_path;
+    struct subnet subnet;
+    struct addr_pool pool;
+    uint32_t gateway, host_ip;
+    bool dnat; /* the table is there: ports by it */
+    bool proxy;
+    int home;   /* the host's namespace */
+    int rt, nf; /* netlink sockets of the loop's thread */
+    int worker_rt;
+    struct worker *worker;
+    struct map *pods; /* id → struct pod */
+    VEC(struct published *) ports;
+    VEC(struct podnet_dial *) dials;
+    size_t proxied; /* connections */
+    struct buf mode_text, warning;
+};
+
+/* ---- pods.c ---- */
+bool podnet_id_valid(const char *id);
+struct pod *pod_new(struct podnet *net, const char *id, uint32_t ip); /* in the map; not UP yet */
+void pod_free(struct pod *pod);                                       /* out of the map, address given back */
+char *pod_netns_path(const struct podnet *net, const char *id);
+
+/* ---- ports.c ---- */
+void ports_drop_pod(struct podnet *net, const struct pod *pod); /* takes all of its ports back */
+void ports_restore(struct podnet *net, const struct nft_ports *ports);
+void ports_free(struct podnet *net); /* leaves the kernel's entries */
+/* Who has that port of the host, " by process 12 (nginx)" or " by pod a"; "" when unknown. */
+void port_holder(const struct podnet_port *port, struct buf *ret);
+
+/* ---- dial.c ---- */
+/* As podnet_dial, to any address (the machine's byte order) as seen inside the pod. */
+struct podnet_dial *dial_pod(struct podnet *net, const struct pod *pod, uint32_t ip, uint16_t port,
+                             podnet_dial_fn fn, void *arg);
+void dials_free(struct podnet *net);
+
+/* ---- proxy.c ---- */
+/* Takes connections from listen_fd (listening, nonblocking; borrowed) to that port of the pod. */
+struct proxy *proxy_new(struct podnet *net, struct pod *pod, int listen_fd, uint16_t pod_port);
+void proxy_free(struct proxy *proxy); /* NULL is fine; its connections end */
+
+/* ---- slirp.c ---- */
+char *slirp_find(void); /* on PATH; NULL: none. Free it */
+/* Starts one for the pod's namespace, or takes over the one that is there; ready is called once, from the
+ * loop. */
+typedef void (*slirp_fn)(void *arg, const struct err *err);
+struct slirp *slirp_start(struct podnet *net, const char *id, const char *netns, slirp_fn ready, void *arg);
+void slirp_stop(struct slirp *slirp);  /* ends the process and forgets it; NULL is fine */
+void slirp_leave(struct slirp *slirp); /* forgets it, it goes on; NULL is fine */

@@ -1,0 +1,125 @@
+/* netns - see netns.h. A thread that cannot come home to its namespace would do everything else in the
+ * wrong one, so that ends the process. */
+#define LOG_MODULE "podnet"
+#include "podnet/netns.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "podnet/netlink.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/rtnetlink.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+
+#define SELF_NS "/proc/thread-self/ns/net"
+
+int netns_here(struct err *err)
+{
+    int fd = open(SELF_NS, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return err_errno(err, errno, "open '%s'", SELF_NS);
+    return fd;
+}
+
+static void go_home(int home)
+{
+    if (setns(home, CLONE_NEWNET) == 0)
+        return;
+    log_error("cannot return to the host's network namespace: %s", strerror(errno));
+    abort();
+}
+
+/* Unprivileged users in the pod may ping and take ports below 1024, as other container engines have it. */
+static void set_sysctls(void)
+{
+    static const struct {
+        const char *path, *text;
+    } rows[] = {
+        {"/proc/sys/net/ipv4/ping_group_range", "0 2147483647"},
+        {"/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(fd_close) int fd = open(rows[i].path, O_WRONLY | O_CLOEXEC);
+
+        /* A read-only /proc/sys only means that the pod has the kernel's defaults. */
+        if (fd >= 0 && write(fd, rows[i].text, strlen(rows[i].text)) < 0)
+            log_debug("write '%s': %s", rows[i].path, strerror(errno));
+    }
+}
+
+/* In the new namespace. */
+static int pin_and_open(const char *path, int *ret_ns, int *ret_netlink, struct err *err)
+{
+    CLEANUP(fd_close) int ns = -1;
+    int nl;
+
+    if (mount(SELF_NS, path, NULL, MS_BIND, NULL) < 0)
+        return err_errno(err, errno, "pin a network namespace at '%s'", path);
+    ns = netns_here(err);
+    if (ns < 0)
+        return -1;
+    nl = nl_open(NETLINK_ROUTE, err);
+    if (nl < 0)
+        return -1;
+    set_sysctls();
+    *ret_ns = take_fd(&ns);
+    *ret_netlink = nl;
+    return 0;
+}
+
+int netns_make(int home, const char *path, int *ret_ns, int *ret_netlink, struct err *err)
+{
+    int file, status;
+
+    if (netns_unpin(path, err) < 0)
+        return -1;
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0)
+        return err_errno(err, errno, "make '%s'", path);
+    close(file);
+    if (unshare(CLONE_NEWNET) < 0) {
+        int sys = errno;
+
+        unlink(path);
+        return err_errno(err, sys, "make a network namespace");
+    }
+    status = pin_and_open(path, ret_ns, ret_netlink, err);
+    go_home(home);
+    if (status < 0)
+        (void)netns_unpin(path, NULL);
+    return status;
+}
+
+int netns_unpin(const char *path, struct err *err)
+{
+    /* EINVAL: a file that nothing is mounted on. */
+    while (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+        ;
+    if (errno != EINVAL && errno != ENOENT)
+        return err_errno(err, errno, "unpin '%s'", path);
+    if (unlink(path) < 0 && errno != ENOENT)
+        return err_errno(err, errno, "remove '%s'", path);
+    return 0;
+}
+
+int netns_socket(int home, const char *path, int type, struct err *err)
+{
+    CLEANUP(fd_close) int ns = open(path, O_RDONLY | O_CLOEXEC);
+    int fd, sys;
+
+    if (ns < 0)
+        return err_errno(err, errno, "open '%s'", path);
+    if (setns(ns, CLONE_NEWNET) < 0)
+        return err_errno(err, errno, "enter '%s'", path);
+    fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    sys = errno;
+    go_home(home);
+    if (fd < 0)
+        return err_errno(err, sys, "make a socket in '%s'", path);
+    return fd;
+}

@@ -1,0 +1,15 @@
+/* netns - network namespaces that live without a process, pinned to a file. All calls change the calling
+ * thread's namespace for a moment: only the helper thread of podnet makes them. */
+#pragma once
+
+#include "base/err.h"
+
+int netns_here(struct err *err); /* the caller's own, as a descriptor */
+
+/* Makes one, pins it at path (an older pin there is removed), and opens netlink and the namespace itself in
+ * it; the caller is in `home` again. lo is down yet. */
+int netns_make(int home, const char *path, int *ret_ns, int *ret_netlink, struct err *err);
+/* Unpins. The namespace ends with its last process. None is fine. */
+int netns_unpin(const char *path, struct err *err);
+/* A socket of the namespace at path: nonblocking, close-on-exec. */
+int netns_socket(int home, const char *path, int type, struct err *err);

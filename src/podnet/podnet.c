@@ -1,0 +1,558 @@
+/* podnet - see podnet.h. Here: which way of networking works, and what is there from before.
+ *
+ * Threads: the loop's thread owns every struct. The helper thread (worker) reads of struct podnet only what
+ * never changes after podnet_open, and owns worker_rt. */
+#define LOG_MODULE "podnet"
+#include "podnet/podnet.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "loop/loop.h"
+#include "podnet/forward.h"
+#include "podnet/impl.h"
+#include "podnet/link.h"
+#include "podnet/netlink.h"
+#include "podnet/netns.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/statfs.h>
+
+#define GONE_TRIES 400 /* of 5 ms: how long podnet_destroy waits for the kernel */
+
+static void warn(struct podnet *net, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void warn(struct podnet *net, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (net->warning.len)
+        buf_puts(&net->warning, "; ");
+    va_start(ap, fmt);
+    buf_vprintf(&net->warning, fmt, ap);
+    va_end(ap);
+}
+
+/* ---- what the host has ---- */
+
+struct host {
+    struct links links;
+    struct routes routes;
+    struct link_addrs addrs;
+};
+
+static void host_done(struct host *host)
+{
+    vec_done(&host->links);
+    vec_done(&host->routes);
+    vec_done(&host->addrs);
+}
+
+static inline void host_done_cleanup_(struct host *host)
+{
+    host_done(host);
+}
+
+static int host_read(int rt, struct host *ret, struct err *err)
+{
+    if (link_list(rt, &ret->links, err) < 0 || link_routes(rt, &ret->routes, err) < 0)
+        return -1;
+    return link_addrs(rt, &ret->addrs, err);
+}
+
+static const struct link *link_at(const struct host *host, int index)
+{
+    VEC_EACH(&host->links, it)
+        if (it->index == index)
+            return it;
+    return NULL;
+}
+
+static int default_device(const struct host *host)
+{
+    VEC_EACH(&host->routes, it)
+        if (it->dest.prefix == 0 && it->oif)
+            return it->oif;
+    return 0;
+}
+
+/* The machine's own address: that of the device by which it reaches others. */
+static uint32_t own_address(const struct host *host)
+{
+    int device = default_device(host);
+
+    VEC_EACH(&host->addrs, it)
+        if (it->index == device)
+            return it->ip;
+    return INADDR_LOOPBACK;
+}
+
+/* ---- the subnet ---- */
+
+static const struct route *route_into(const struct host *host, int bridge, const struct subnet *subnet)
+{
+    VEC_EACH(&host->routes, it)
+        if (it->dest.prefix > 0 && (!bridge || it->oif != bridge) && subnet_overlaps(&it->dest, subnet))
+            return it;
+    return NULL;
+}
+
+static int free_subnet(const struct host *host, struct subnet *ret, struct err *err)
+{
+    static const struct {
+        uint32_t first;
+        int prefix;
+        unsigned count;
+    } rows[] = {{0x0a580000, 16, 40}, {0xac140000, 16, 12}, {0xc0a8c800, 24, 1}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        for (unsigned n = 0; n < rows[i].count; n++) {
+            *ret = (struct subnet){rows[i].first + (n << 16), rows[i].prefix};
+            if (!route_into(host, 0, ret))
+                return 0;
+        }
+    return err_set(err, ERR_CONFLICT, "the host has routes into every subnet that pods could have: set one");
+}
+
+static bool is_pod_link(const struct link *link, int bridge, uint32_t *ip)
+{
+    return bridge && link->master == bridge && link_pod_parse(link->name, ip);
+}
+
+static size_t count_pods(const struct host *host, int bridge)
+{
+    size_t n = 0;
+    uint32_t ip;
+
+    VEC_EACH(&host->links, it)
+        n += is_pod_link(it, bridge, &ip) && it->alias[0];
+    return n;
+}
+
+/* Sets net->subnet: as told, as the bridge has it, or a free one. */
+static int choose_subnet(struct podnet *net, const struct host *host, const char *wanted, struct err *err)
+{
+    const struct link_addr *have = NULL;
+    const struct route *route;
+    char text[ADDR_TEXT_MAX];
+
+    VEC_EACH(&host->addrs, it)
+        if (net->bridge_index && it->index == net->bridge_index)
+            have = it;
+    if (!wanted && have && have->prefix >= ADDR_PREFIX_MIN && have->prefix <= ADDR_PREFIX_MAX) {
+        net->subnet = (struct subnet){have->ip & subnet_mask(have->prefix), have->prefix};
+        return 0;
+    }
+    if (!wanted)
+        return free_subnet(host, &net->subnet, err);
+    if (subnet_parse(wanted, &net->subnet, err) < 0)
+        return -1;
+    route = route_into(host, net->bridge_index, &net->subnet);
+    if (route) {
+        const struct link *link = link_at(host, route->oif);
+
+        return err_set(err, ERR_CONFLICT, "subnet %s: the host has a route to %s/%d by %s", wanted,
+                       addr_text(route->dest.base, text), route->dest.prefix,
+                       link ? link->name : "a gateway");
+    }
+    if (have && (have->prefix != net->subnet.prefix || !subnet_has(&net->subnet, have->ip))) {
+        if (count_pods(host, net->bridge_index))
+            return err_set(err, ERR_CONFLICT, "subnet %s: pods still live in that of %s/%d on %s", wanted,
+                           addr_text(have->ip, text), have->prefix, net->bridge);
+        return link_addr_del(net->rt, net->bridge_index, have->ip, have->prefix, err);
+    }
+    return 0;
+}
+
+/* ---- the bridge ---- */
+
+static void set_sysctl(struct podnet *net, const char *name, const char *what)
+{
+    CLEANUP(free) char *path = mem_printf("/proc/sys/net/ipv4/%s", name);
+    CLEANUP(fd_close) int fd = open(path, O_RDWR | O_CLOEXEC);
+    char c = '0';
+
+    if (fd < 0 || read(fd, &c, 1) != 1 || (c != '1' && pwrite(fd, "1", 1, 0) != 1))
+        warn(net, "%s: cannot set net.ipv4.%s: %s", what, name, strerror(errno));
+}
+
+static int find_bridge(struct podnet *net, const struct host *host, struct err *err)
+{
+    VEC_EACH(&host->links, it) {
+        if (!streq(it->name, net->bridge))
+            continue;
+        if (!streq(it->kind, "bridge"))
+            return err_set(err, ERR_CONFLICT, "there is a device %s and it is no bridge", net->bridge);
+        net->bridge_index = it->index;
+    }
+    return 0;
+}
+
+static int make_bridge(struct podnet *net, struct err *err)
+{
+    if (!net->bridge_index) {
+        if (link_bridge_add(net->rt, net->bridge, net->gateway, net->mtu, err) < 0)
+            return -1;
+        net->bridge_index = (int)if_nametoindex(net->bridge);
+        if (!net->bridge_index)
+            return err_errno(err, errno, "find bridge %s", net->bridge);
+    }
+    return link_bridge_up(net->rt, net->bridge_index, &net->subnet, net->gateway, err);
+}
+
+static void make_nat(struct podnet *net)
+{
+    CLEANUP(free) char *localnet = mem_printf("conf/%s/route_localnet", net->bridge);
+    struct nft_ports had = {0}, keep = {0};
+    struct err err = {0};
+
+    net->nf = nl_open(NETLINK_NETFILTER, &err);
+    if (net->nf >= 0 && nft_ports_list(net->nf, net->bridge, &had, &err) == 0) {
+        VEC_EACH(&had, it)
+            if (addr_pool_claim(&net->pool, it->ip))
+                addr_pool_give(&net->pool, it->ip); /* no pod has it */
+            else
+                vec_push(&keep, *it);
+        net->dnat = nft_table_set(net->nf, net->bridge, &net->subnet, &keep, &err) == 0;
+    }
+    if (net->dnat) {
+        /* Only now: the table's guard is what makes this safe. */
+        set_sysctl(net, localnet, "published ports do not work by 127.0.0.1");
+        ports_restore(net, &keep);
+    } else {
+        warn(net, "no NAT, so pods reach only this machine, and ports are published by a proxy: %s", err.msg);
+    }
+    vec_done(&had);
+    vec_done(&keep);
+}
+
+static bool is_pinned(const char *path)
+{
+    struct statfs fs;
+
+    return statfs(path, &fs) == 0 && fs.f_type == NSFS_MAGIC;
+}
+
+/* Links of the bridge become pods again; those that are not complete go. */
+static void restore_links(struct podnet *net, const struct host *host)
+{
+    VEC_EACH(&host->links, it) {
+        CLEANUP(free) char *path = NULL;
+        const char *id = it->alias + strlen(ALIAS_PREFIX);
+        struct err err = {0};
+        uint32_t ip;
+
+        if (!is_pod_link(it, net->bridge_index, &ip))
+            continue;
+        if (starts_with(it->alias, ALIAS_PREFIX) && podnet_id_valid(id)) {
+            path = pod_netns_path(net, id);
+            if (is_pinned(path) && !map_get(net->pods, str_from(id)) && addr_pool_claim(&net->pool, ip)) {
+                pod_new(net, id, ip)->state = POD_UP;
+                continue;
+            }
+        }
+        log_info("removing stray link %s", it->name);
+        if (link_del(net->rt, it->index, it->name, &err) < 0)
+            log_warn("%s", err.msg);
+    }
+}
+
+static void ignore_ready(void *arg, const struct err *err)
+{
+    struct pod *pod = arg;
+
+    if (err) {
+        log_warn("%s", err->msg);
+        slirp_stop(TAKE_PTR(pod->slirp));
+    }
+}
+
+/* Pins without a link go; with slirp4netns they are the pods. */
+static void restore_pins(struct podnet *net)
+{
+    DIR *dir = opendir(net->netns_dir);
+
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir));) {
+        CLEANUP(free) char *path = NULL;
+        struct err err = {0};
+
+        if (e->d_name[0] == '.' || map_get(net->pods, str_from(e->d_name)))
+            continue;
+        path = pod_netns_path(net, e->d_name);
+        if (net->mode == PODNET_SLIRP && podnet_id_valid(e->d_name) && is_pinned(path)) {
+            struct pod *pod = pod_new(net, e->d_name, 0);
+
+            pod->state = POD_UP;
+            pod->slirp = slirp_start(net, pod->pub.id, path, ignore_ready, pod);
+            continue;
+        }
+        log_debug("removing stray namespace %s", path);
+        if (netns_unpin(path, &err) < 0)
+            log_warn("%s", err.msg);
+    }
+    closedir(dir);
+}
+
+static int open_bridge(struct podnet *net, const struct podnet_config *config, const struct host *host,
+                       struct err *err)
+{
+    char text[ADDR_TEXT_MAX];
+
+    net->mode = PODNET_BRIDGE;
+    if (find_bridge(net, host, err) < 0 || choose_subnet(net, host, config->subnet, err) < 0)
+        return -1;
+    net->gateway = net->subnet.base + 1;
+    if (make_bridge(net, err) < 0)
+        return -1;
+    addr_pool_init(&net->pool, &net->subnet);
+    restore_links(net, host);
+    set_sysctl(net, "ip_forward", "pods reach only this machine");
+    make_nat(net);
+    forward_allow(net->bridge);
+    buf_printf(&net->mode_text, "bridge %s, %s/%d, %s", net->bridge, addr_text(net->subnet.base, text),
+               net->subnet.prefix, net->dnat ? "NAT by nf_tables" : "no NAT");
+    return 0;
+}
+
+/* ---- the other ways ---- */
+
+/* Whether this process may make namespaces at all. In a thread of its own, which takes what it did with it.
+ */
+struct probe {
+    struct podnet *net;
+    struct err err;
+    bool failed;
+};
+
+static void *probe_netns(void *arg)
+{
+    struct probe *probe = arg;
+    CLEANUP(free) char *path = mem_printf("%s/.probe", probe->net->netns_dir);
+    int ns, nl;
+
+    probe->failed = netns_make(probe->net->home, path, &ns, &nl, &probe->err) < 0;
+    if (!probe->failed) {
+        close(ns);
+        close(nl);
+        (void)netns_unpin(path, NULL);
+    }
+    return NULL;
+}
+
+static int open_slirp(struct podnet *net, const struct podnet_config *config, struct err *err)
+{
+    CLEANUP(free) char *folder = mem_printf("%s/slirp", net->run_dir);
+    struct probe probe = {.net = net};
+    pthread_t thread;
+    int status;
+
+    net->mode = PODNET_SLIRP;
+    net->gateway = SLIRP_GATEWAY;
+    net->slirp_path = config->slirp_path ? mem_strdup(config->slirp_path) : slirp_find();
+    if (!net->slirp_path || access(net->slirp_path, X_OK) < 0)
+        return err_set(err, ERR_UNSUPPORTED, "slirp4netns is not installed");
+    if (dir_make(folder, 0700, err) < 0)
+        return -1;
+    status = pthread_create(&thread, NULL, probe_netns, &probe);
+    if (status)
+        return err_errno(err, status, "start a thread");
+    pthread_join(thread, NULL);
+    if (probe.failed)
+        return err_set(err, ERR_UNSUPPORTED, "%s", probe.err.msg);
+    return 0;
+}
+
+static int choose_mode(struct podnet *net, const struct podnet_config *config, const struct host *host,
+                       struct err *err)
+{
+    struct err no_bridge = {0}, no_slirp = {0};
+
+    if (config->mode == PODNET_AUTO || config->mode == PODNET_BRIDGE) {
+        if (open_bridge(net, config, host, &no_bridge) == 0)
+            return 0;
+        if (no_bridge.code == ERR_CONFLICT || no_bridge.code == ERR_INVALID ||
+            config->mode == PODNET_BRIDGE) {
+            if (no_bridge.code != ERR_CONFLICT && no_bridge.code != ERR_INVALID)
+                no_bridge.code = ERR_UNSUPPORTED;
+            *err = no_bridge;
+            return -1;
+        }
+    }
+    if (config->mode != PODNET_HOST) {
+        if (open_slirp(net, config, &no_slirp) == 0) {
+            buf_printf(&net->mode_text, "slirp4netns%s%s%s", no_bridge.code ? " (no bridge: " : "",
+                       no_bridge.msg, no_bridge.code ? ")" : "");
+            return 0;
+        }
+        if (config->mode == PODNET_SLIRP) {
+            *err = no_slirp;
+            return -1;
+        }
+    }
+    net->mode = PODNET_HOST;
+    net->gateway = 0;
+    buf_puts(&net->mode_text, "the host's network");
+    if (config->mode != PODNET_HOST)
+        buf_printf(&net->mode_text, " (no bridge: %s; no slirp4netns: %s)", no_bridge.msg, no_slirp.msg);
+    return 0;
+}
+
+/* ---- opening and closing ---- */
+
+static int check_config(const struct podnet_config *config, const char *bridge, struct err *err)
+{
+    size_t len = strlen(bridge);
+
+    if (len < 1 || len >= IF_NAMESIZE || strpbrk(bridge, "/: %") || streq(bridge, ".") || streq(bridge, ".."))
+        return err_set(err, ERR_INVALID, "'%s' is no name of a bridge", bridge);
+    if (config->mtu && (config->mtu < 576 || config->mtu > 65535))
+        return err_set(err, ERR_INVALID, "mtu %d is not in 576..65535", config->mtu);
+    if (config->run_dir && config->run_dir[0] != '/')
+        return err_set(err, ERR_INVALID, "'%s' is no absolute path", config->run_dir);
+    return 0;
+}
+
+int podnet_open(struct loop *loop, const struct podnet_config *config, struct podnet **ret, struct err *err)
+{
+    CLEANUP(podnet_free) struct podnet *net = NEW(struct podnet);
+    CLEANUP(host_done) struct host host = {0};
+    const char *bridge = config->bridge ? config->bridge : "berth0";
+    const struct link *device;
+
+    net->loop = loop;
+    net->home = net->rt = net->nf = net->worker_rt = -1;
+    net->proxy = config->proxy;
+    net->pods = map_new();
+    net->run_dir = mem_strdup(config->run_dir ? config->run_dir : "/run/berth");
+    net->netns_dir = mem_printf("%s/netns", net->run_dir);
+    if (check_config(config, bridge, err) < 0)
+        return -1;
+    memcpy(net->bridge, bridge, strlen(bridge) + 1);
+    if (dir_make(net->netns_dir, 0711, err) < 0 || (net->home = netns_here(err)) < 0 ||
+        (net->rt = nl_open(NETLINK_ROUTE, err)) < 0 || (net->worker_rt = nl_open(NETLINK_ROUTE, err)) < 0 ||
+        host_read(net->rt, &host, err) < 0)
+        return -1;
+    device = link_at(&host, default_device(&host));
+    net->mtu = config->mtu ? (uint32_t)config->mtu : device && device->mtu >= 576 ? device->mtu : 1500;
+    net->host_ip = own_address(&host);
+    if (choose_mode(net, config, &host, err) < 0)
+        return -1;
+    if (net->mode != PODNET_HOST)
+        restore_pins(net);
+    if (worker_new(loop, &net->worker, err) < 0)
+        return -1;
+    *ret = TAKE_PTR(net);
+    return 0;
+}
+
+static void pods_free(struct podnet *net)
+{
+    for (;;) {
+        size_t at = 0;
+        struct str key;
+        void *pod;
+
+        if (!map_next(net->pods, &at, &key, &pod))
+            return;
+        pod_free(pod);
+    }
+}
+
+void podnet_free(struct podnet *net)
+{
+    if (!net)
+        return;
+    worker_free(net->worker); /* first: its tasks point at the rest */
+    ports_free(net);
+    dials_free(net);
+    pods_free(net);
+    map_free(net->pods);
+    addr_pool_done(&net->pool);
+    fd_close(net->home);
+    fd_close(net->rt);
+    fd_close(net->nf);
+    fd_close(net->worker_rt);
+    free(net->run_dir);
+    free(net->netns_dir);
+    free(net->slirp_path);
+    buf_done(&net->mode_text);
+    buf_done(&net->warning);
+    free(net);
+}
+
+/* The kernel removes a namespace's link by itself, a little later; the rest is removed one by one. */
+static int remove_links(struct podnet *net, struct err *err)
+{
+    CLEANUP(host_done) struct host host = {0};
+
+    for (int tries = 0; tries < GONE_TRIES; tries++) {
+        uint32_t ip;
+        bool some = false;
+
+        host.links.len = 0;
+        if (link_list(net->rt, &host.links, err) < 0)
+            return -1;
+        VEC_EACH(&host.links, it)
+            some |= is_pod_link(it, net->bridge_index, &ip);
+        if (!some)
+            return 0;
+        usleep(5000);
+    }
+    VEC_EACH(&host.links, it) {
+        uint32_t ip;
+
+        if (is_pod_link(it, net->bridge_index, &ip) && link_del(net->rt, it->index, it->name, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+int podnet_destroy(struct podnet *net, struct err *err)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    worker_free(TAKE_PTR(net->worker));
+    ports_free(net);
+    while (map_next(net->pods, &at, &key, &value))
+        slirp_stop(TAKE_PTR(((struct pod *)value)->slirp));
+    pods_free(net);
+    if (net->mode == PODNET_HOST)
+        return 0;
+    net->mode = PODNET_BRIDGE; /* so that every pin is a stray */
+    restore_pins(net);
+    rmdir(net->netns_dir);
+    if (!net->bridge_index)
+        return 0;
+    forward_forget(net->bridge);
+    if (remove_links(net, err) < 0 || (net->nf >= 0 && nft_table_del(net->nf, net->bridge, err) < 0))
+        return -1;
+    return link_del(net->rt, net->bridge_index, net->bridge, err);
+}
+
+enum podnet_mode podnet_mode(const struct podnet *net)
+{
+    return net->mode;
+}
+
+const char *podnet_mode_text(const struct podnet *net)
+{
+    return net->mode_text.data;
+}
+
+const char *podnet_warning(const struct podnet *net)
+{
+    return net->warning.len ? net->warning.data : NULL;
+}
+
+struct in_addr podnet_gateway(const struct podnet *net)
+{
+    return (struct in_addr){htonl(net->gateway)};
+}

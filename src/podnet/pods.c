@@ -1,0 +1,344 @@
+/* pods - adding and removing them. The loop's thread owns the table and hands out addresses; what takes
+ * time is a task for the helper thread.
+ *
+ * A pod is removed by unpinning its namespace alone: the kernel takes the link away with it, in the
+ * background and many at once. Asking for the link's removal waits for RCU instead, 24 ms each. */
+#include "loop/loop.h"
+#include "podnet/impl.h"
+#include "podnet/link.h"
+#include "podnet/netns.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+struct pod_task {
+    struct task task;
+    struct podnet *net;
+    struct pod *pod; /* only for the loop's thread */
+    enum podnet_mode mode;
+    char *path, *alias;
+    uint32_t ip;
+    podnet_done_fn fn; /* of a removal */
+    void *arg;
+    bool failed;
+    struct err err;
+};
+
+bool podnet_id_valid(const char *id)
+{
+    size_t len = strlen(id);
+
+    if (len < 1 || len > PODNET_ID_MAX || !isalnum((unsigned char)id[0]))
+        return false;
+    for (const char *c = id; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c))
+            return false;
+    return true;
+}
+
+char *pod_netns_path(const struct podnet *net, const char *id)
+{
+    return mem_printf("%s/%s", net->netns_dir, id);
+}
+
+struct pod *pod_new(struct podnet *net, const char *id, uint32_t ip)
+{
+    struct pod *pod = NEW(struct pod);
+
+    pod->net = net;
+    pod->ip = ip;
+    pod->pub.id = mem_strdup(id);
+    pod->pub.netns = net->mode == PODNET_HOST ? NULL : pod_netns_path(net, id);
+    pod->pub.ip.s_addr = htonl(ip ? ip : net->mode == PODNET_SLIRP ? SLIRP_IP : net->host_ip);
+    inet_ntop(AF_INET, &pod->pub.ip, pod->pub.ip_text, sizeof(pod->pub.ip_text));
+    map_set(net->pods, str_from(id), pod);
+    return pod;
+}
+
+void pod_free(struct pod *pod)
+{
+    struct podnet *net = pod->net;
+
+    map_remove(net->pods, str_from(pod->pub.id));
+    if (pod->ip)
+        addr_pool_give(&net->pool, pod->ip);
+    slirp_leave(pod->slirp);
+    vec_done(&pod->waiters);
+    free((char *)pod->pub.id);
+    free((char *)pod->pub.netns);
+    free(pod);
+}
+
+/* ---- in the helper thread ---- */
+
+static int make_link(struct pod_task *t, int ns, int nl)
+{
+    const struct podnet *net = t->net; /* what is read here does not change after podnet_open */
+    struct link_pod link = {net->bridge_index, t->ip, net->mtu};
+    char name[IF_NAMESIZE];
+
+    if (link_pod_add(net->worker_rt, ns, &link, &t->err) < 0) {
+        if (t->err.code != ERR_EXISTS)
+            return -1;
+        /* A pod that had this address is gone for us, but something still held its namespace. */
+        link_pod_name(t->ip, name);
+        if (link_del(net->worker_rt, 0, name, &t->err) < 0 ||
+            link_pod_add(net->worker_rt, ns, &link, &t->err) < 0)
+            return -1;
+    }
+    if (link_pod_setup(nl, t->ip, net->subnet.prefix, net->gateway, &t->err) < 0)
+        return -1;
+    return link_pod_mark(net->worker_rt, t->ip, t->alias, &t->err);
+}
+
+static void run_add(struct task *task)
+{
+    struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
+    int ns = -1, nl = -1;
+
+    t->failed = true;
+    if (netns_make(t->net->home, t->path, &ns, &nl, &t->err) < 0)
+        return;
+    if (t->mode == PODNET_BRIDGE)
+        t->failed = make_link(t, ns, nl) < 0;
+    else
+        t->failed = link_lo_up(nl, &t->err) < 0;
+    close(ns);
+    close(nl);
+    if (t->failed)
+        (void)netns_unpin(t->path, NULL);
+}
+
+static void run_remove(struct task *task)
+{
+    struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
+
+    t->failed = t->path && netns_unpin(t->path, &t->err) < 0;
+}
+
+static void run_nothing(struct task *task)
+{
+    (void)task;
+}
+
+/* ---- in the loop's thread ---- */
+
+static void task_free(struct task *task)
+{
+    struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
+
+    free(t->path);
+    free(t->alias);
+    free(t);
+}
+
+static struct pod_task *task_new(struct podnet *net, struct pod *pod, void (*run)(struct task *),
+                                 void (*done)(struct task *))
+{
+    struct pod_task *t = NEW(struct pod_task);
+
+    t->task = (struct task){.run = run, .done = done, .drop = task_free};
+    t->net = net;
+    t->pod = pod;
+    t->mode = net->mode;
+    if (pod) {
+        t->ip = pod->ip;
+        t->path = mem_strdup(pod->pub.netns);
+        t->alias = mem_printf(ALIAS_PREFIX "%s", pod->pub.id);
+    }
+    return t;
+}
+
+/* Tells all who asked for the pod. A failed one is gone before they hear of it. */
+static void tell_added(struct pod *pod, const struct err *err)
+{
+    __typeof__(pod->waiters) waiters = pod->waiters;
+
+    pod->waiters.v = NULL;
+    pod->waiters.len = pod->waiters.cap = 0;
+    if (err && !pod->remove_next) {
+        pod_free(pod);
+        pod = NULL;
+    } else if (!err && pod->state == POD_ADDING) {
+        pod->state = pod->remove_next ? POD_REMOVING : POD_UP;
+    }
+    VEC_EACH(&waiters, it)
+        it->fn(it->arg, err ? NULL : &pod->pub, err);
+    vec_done(&waiters);
+}
+
+static void on_slirp_ready(void *arg, const struct err *err)
+{
+    struct pod *pod = arg;
+
+    if (err) {
+        slirp_stop(TAKE_PTR(pod->slirp));
+        (void)netns_unpin(pod->pub.netns, NULL);
+    }
+    tell_added(pod, err);
+}
+
+static void done_add(struct task *task)
+{
+    struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
+
+    if (!t->failed && t->mode == PODNET_SLIRP && !t->pod->remove_next)
+        t->pod->slirp = slirp_start(t->net, t->pod->pub.id, t->pod->pub.netns, on_slirp_ready, t->pod);
+    else
+        tell_added(t->pod, t->failed ? &t->err : NULL);
+    task_free(task);
+}
+
+struct refusal {
+    struct task task;
+    podnet_add_fn fn;
+    void *arg;
+    struct err err;
+};
+
+static void refusal_free(struct task *task)
+{
+    free(CONTAINER_OF(task, struct refusal, task));
+}
+
+static void done_refuse(struct task *task)
+{
+    struct refusal *r = CONTAINER_OF(task, struct refusal, task);
+
+    r->fn(r->arg, NULL, &r->err);
+    free(r);
+}
+
+/* Also refusals come from the loop, not from inside podnet_add. */
+static void refuse(struct podnet *net, podnet_add_fn fn, void *arg, const struct err *err)
+{
+    struct refusal *r = NEW(struct refusal);
+
+    r->task = (struct task){run_nothing, done_refuse, refusal_free, true, NULL};
+    r->fn = fn;
+    r->arg = arg;
+    r->err = *err;
+    worker_push(net->worker, &r->task);
+}
+
+static struct pod *admit(struct podnet *net, const char *id, struct err *err)
+{
+    uint32_t ip = 0;
+
+    if (!podnet_id_valid(id)) {
+        (void)err_set(err, ERR_INVALID, "'%s' is no id of a pod", id);
+        return NULL;
+    }
+    if (map_len(net->pods) >= PODNET_PODS_MAX) {
+        (void)err_set(err, ERR_LIMIT, "the network has %d pods already", PODNET_PODS_MAX);
+        return NULL;
+    }
+    if (net->mode == PODNET_BRIDGE && !addr_pool_take(&net->pool, &ip)) {
+        (void)err_set(err, ERR_LIMIT, "all %u addresses of the pod network are taken", net->pool.taken);
+        return NULL;
+    }
+    return pod_new(net, id, ip);
+}
+
+void podnet_add(struct podnet *net, const char *id, podnet_add_fn fn, void *arg)
+{
+    struct pod *pod = map_get(net->pods, str_from(id));
+    bool is_new = !pod;
+    struct err err = {0};
+
+    if (!pod)
+        pod = admit(net, id, &err);
+    else if (pod->state == POD_REMOVING || pod->remove_next)
+        (void)err_set(&err, ERR_CONFLICT, "the network of pod '%s' is being removed", id);
+    if (err.code) {
+        refuse(net, fn, arg, &err);
+        return;
+    }
+    vec_push(&pod->waiters, (struct pod_waiter){fn, arg});
+    if (is_new || pod->state == POD_UP) {
+        bool work = is_new && net->mode != PODNET_HOST;
+        struct pod_task *t = task_new(net, pod, work ? run_add : run_nothing, done_add);
+
+        if (!is_new)
+            t->mode = PODNET_HOST; /* nothing to be done: only tell */
+        worker_push(net->worker, &t->task);
+    }
+}
+
+static void done_remove(struct task *task)
+{
+    struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
+
+    if (t->pod && t->pod->waiters.len) { /* its slirp4netns was not ready yet */
+        struct err err = {0};
+
+        (void)err_set(&err, ERR_CONFLICT, "the network of pod '%s' was removed", t->pod->pub.id);
+        tell_added(t->pod, &err);
+    }
+    if (t->pod)
+        pod_free(t->pod);
+    if (t->fn)
+        t->fn(t->arg, t->failed ? &t->err : NULL);
+    task_free(task);
+}
+
+static void start_remove(struct pod *pod, podnet_done_fn fn, void *arg)
+{
+    struct podnet *net = pod->net;
+    struct pod_task *t = task_new(net, pod, run_remove, done_remove);
+
+    ports_drop_pod(net, pod);
+    slirp_stop(TAKE_PTR(pod->slirp));
+    t->fn = fn;
+    t->arg = arg;
+    worker_push(net->worker, &t->task);
+}
+
+void podnet_remove(struct podnet *net, const char *id, podnet_done_fn fn, void *arg)
+{
+    struct pod *pod = map_get(net->pods, str_from(id));
+
+    if (pod && pod->state != POD_REMOVING && !pod->remove_next) {
+        if (pod->state == POD_ADDING)
+            pod->remove_next = true; /* the tasks are done in order: first the add, then this */
+        else
+            pod->state = POD_REMOVING;
+        start_remove(pod, fn, arg);
+        return;
+    }
+    if (fn) { /* nothing there, or somebody else's removal that comes before this in the queue */
+        struct pod_task *t = task_new(net, NULL, run_nothing, done_remove);
+
+        t->fn = fn;
+        t->arg = arg;
+        worker_push(net->worker, &t->task);
+    }
+}
+
+const struct podnet_pod *podnet_get(const struct podnet *net, const char *id)
+{
+    const struct pod *pod = map_get(net->pods, str_from(id));
+
+    return pod && pod->state == POD_UP ? &pod->pub : NULL;
+}
+
+const struct podnet_pod *podnet_next(const struct podnet *net, size_t *at)
+{
+    struct str key;
+    void *value;
+
+    while (map_next(net->pods, at, &key, &value)) {
+        const struct pod *pod = value;
+
+        if (pod->state == POD_UP)
+            return &pod->pub;
+    }
+    return NULL;
+}
+
+size_t podnet_len(const struct podnet *net)
+{
+    return map_len(net->pods);
+}

@@ -1,0 +1,196 @@
+/* proxy - connections to a host port, carried into a pod by this process: where there is no DNAT, or for one
+ * address of the host. Bytes go through a pipe for each direction with splice, so they are not copied here.
+ */
+#define LOG_MODULE "podnet"
+#include "base/log.h"
+#include "loop/loop.h"
+#include "podnet/impl.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#define CHUNK (256 << 10)
+
+/* One direction: from fd[side] through the pipe to fd[!side]. */
+struct flow {
+    int pipe[2];
+    size_t inside; /* bytes in the pipe */
+    bool eof;      /* the source has ended */
+    bool closed;   /* and the sink was told */
+};
+
+struct conn {
+    struct proxy *proxy;
+    struct conn *prev, *next;
+    struct podnet_dial *dial;
+    int fd[2]; /* 0: the client, 1: the pod */
+    struct loop_io *io[2];
+    uint32_t events[2];
+    struct flow flow[2]; /* [i] starts at fd[i] */
+};
+
+struct proxy {
+    struct podnet *net;
+    struct pod *pod;
+    int listen_fd;
+    uint16_t port;
+    struct loop_io *io;
+    struct conn *conns;
+};
+
+static void conn_free(struct conn *c)
+{
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        c->proxy->conns = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    c->proxy->net->proxied--;
+    podnet_dial_cancel(c->dial);
+    for (int i = 0; i < 2; i++) {
+        loop_io_free(c->io[i]);
+        fd_close(c->fd[i]);
+        fd_close(c->flow[i].pipe[0]);
+        fd_close(c->flow[i].pipe[1]);
+    }
+    free(c);
+}
+
+/* Moves what can be moved from side to the other; false: the connection is broken. */
+static bool pump(struct conn *c, int side)
+{
+    struct flow *f = &c->flow[side];
+
+    for (;;) {
+        ssize_t in = 0, out = 0;
+
+        if (!f->eof && f->inside < CHUNK) {
+            in = splice(c->fd[side], NULL, f->pipe[1], NULL, CHUNK - f->inside,
+                        SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+            if (in < 0 && errno != EAGAIN && errno != EINTR)
+                return false;
+            f->eof = in == 0;
+            f->inside += in > 0 ? (size_t)in : 0;
+        }
+        if (f->inside) {
+            out = splice(f->pipe[0], NULL, c->fd[!side], NULL, f->inside, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+            if (out < 0 && errno != EAGAIN && errno != EINTR)
+                return false;
+            f->inside -= out > 0 ? (size_t)out : 0;
+        }
+        if (f->eof && !f->inside && !f->closed) {
+            (void)shutdown(c->fd[!side], SHUT_WR);
+            f->closed = true;
+        }
+        if (in <= 0 && out <= 0)
+            return true;
+    }
+}
+
+static void set_events(struct conn *c)
+{
+    for (int i = 0; i < 2; i++) {
+        uint32_t events = 0;
+
+        if (c->flow[i].eof &&
+            c->flow[!i].closed) { /* nothing more from or to it; EPOLLHUP would come for ever */
+            loop_io_free(TAKE_PTR(c->io[i]));
+            continue;
+        }
+        if (!c->flow[i].eof && c->flow[i].inside == 0)
+            events |= EPOLLIN;
+        if (c->flow[!i].inside)
+            events |= EPOLLOUT;
+        if (events != c->events[i])
+            loop_io_set(c->io[i], events);
+        c->events[i] = events;
+    }
+}
+
+static void on_conn(void *arg, uint32_t events)
+{
+    struct conn *c = arg;
+
+    if (!pump(c, 0) || !pump(c, 1) || (events & EPOLLERR) || (c->flow[0].closed && c->flow[1].closed))
+        conn_free(c);
+    else
+        set_events(c);
+}
+
+static void on_dialed(void *arg, int fd, const struct err *err)
+{
+    struct conn *c = arg;
+
+    c->dial = NULL;
+    if (err) {
+        struct linger reset = {.l_onoff = 1};
+
+        /* The client sees a refusal rather than an empty answer. */
+        (void)setsockopt(c->fd[0], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        conn_free(c);
+        return;
+    }
+    c->fd[1] = fd;
+    for (int i = 0; i < 2; i++)
+        if (pipe2(c->flow[i].pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+            log_warn("proxy: make a pipe: %s", strerror(errno));
+            conn_free(c);
+            return;
+        }
+    for (int i = 0; i < 2; i++) {
+        (void)fcntl(c->flow[i].pipe[1], F_SETPIPE_SZ, CHUNK); /* refused: it is smaller, and slower */
+        c->events[i] = EPOLLIN;
+        c->io[i] = loop_io_new(c->proxy->net->loop, c->fd[i], EPOLLIN, on_conn, c);
+    }
+}
+
+static void on_accept(void *arg, uint32_t events)
+{
+    struct proxy *p = arg;
+    int fd = accept4(p->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
+    struct conn *c;
+
+    (void)events;
+    if (fd < 0)
+        return;
+    if (p->net->proxied >= PODNET_PROXIED_MAX) {
+        close(fd);
+        return;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    p->net->proxied++;
+    c = NEW(struct conn);
+    c->proxy = p;
+    c->fd[0] = fd;
+    c->fd[1] = -1;
+    for (int i = 0; i < 2; i++)
+        c->flow[i].pipe[0] = c->flow[i].pipe[1] = -1;
+    c->next = p->conns;
+    if (c->next)
+        c->next->prev = c;
+    p->conns = c;
+    c->dial = dial_pod(p->net, p->pod, ntohl(p->pod->pub.ip.s_addr), p->port, on_dialed, c);
+}
+
+struct proxy *proxy_new(struct podnet *net, struct pod *pod, int listen_fd, uint16_t pod_port)
+{
+    struct proxy *p = NEW(struct proxy);
+
+    *p = (struct proxy){.net = net, .pod = pod, .listen_fd = listen_fd, .port = pod_port};
+    p->io = loop_io_new(net->loop, listen_fd, EPOLLIN, on_accept, p);
+    return p;
+}
+
+void proxy_free(struct proxy *p)
+{
+    if (!p)
+        return;
+    while (p->conns)
+        conn_free(p->conns);
+    loop_io_free(p->io);
+    free(p);
+}
