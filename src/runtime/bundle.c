@@ -269,6 +269,8 @@ static void put_devices(const struct runtime_spec *spec, struct arena *arena, st
         if (!spec->privileged && d->type != 'p')
             put_device_rule(arena, rules, true, d->type, d->major, d->minor, d->access ? d->access : "rwm");
     }
+    if (spec->privileged)
+        bundle_host_devices(arena, devices);
 }
 
 static void put_limits(const struct bundle_host *host, const struct runtime_spec *spec, struct arena *arena,

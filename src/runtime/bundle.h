@@ -1,5 +1,5 @@
 /* bundle - a container's spec as the OCI runtime reads it (config.json). Pure: what the machine is like is an
- * argument. */
+ * argument, but for the device nodes that a privileged container gets. */
 #pragma once
 
 #include "base/buf.h"
@@ -39,6 +39,8 @@ struct bundle_user {
 int bundle_process(struct str config, const struct runtime_exec *exec, struct buf *ret,
                    struct bundle_user *user, struct err *err);
 
+/* bundle_devices.c: adds the host's device nodes that are not in the list yet. */
+void bundle_host_devices(struct arena *arena, struct json *devices);
 /* bundle_mounts.c: adds `mounts`. */
 int bundle_mounts(const struct bundle_host *host, const struct runtime_spec *spec, struct arena *arena,
                   struct json *config, struct err *err);

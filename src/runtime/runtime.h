@@ -154,7 +154,7 @@ struct runtime_spec {
     int64_t pids_max;     /* 0: none */
     const char *cpus;     /* cpuset, "0-3,8"; NULL: all */
 
-    bool privileged;             /* all capabilities, devices, no seccomp, nothing masked */
+    bool privileged;             /* all capabilities, the host's devices, no seccomp, nothing masked */
     const char *const *cap_add;  /* "CAP_SYS_PTRACE" or "SYS_PTRACE" or "ALL"; to the default 14 of Docker */
     const char *const *cap_drop; /* first all drops, then all adds */
     bool no_new_privileges;

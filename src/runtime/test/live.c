@@ -13,6 +13,9 @@
 
 /* ---- the world ---- */
 
+const char *live_oci;
+static const char *live_shim;
+
 static const char *busybox(void)
 {
     static const char *const places[] = {"/bin/busybox", "/usr/bin/busybox"};
@@ -23,7 +26,7 @@ static const char *busybox(void)
     return NULL;
 }
 
-const char *live_obstacle(const char *oci)
+static const char *obstacle(const char *oci)
 {
     char path[64];
 
@@ -84,7 +87,7 @@ static void make_runtime(struct live *live)
         fail_msg("%s", err.msg);
 }
 
-struct live *live_new(const char *oci, const char *shim)
+int live_set_up(void **state)
 {
     struct live *live = NEW(struct live);
 
@@ -92,12 +95,33 @@ struct live *live_new(const char *oci, const char *shim)
     assert_non_null(mkdtemp(live->dir));
     snprintf(live->rootfs, sizeof(live->rootfs), "%s/rootfs", live->dir);
     snprintf(live->cgroup, sizeof(live->cgroup), "/%s", strrchr(live->dir, '/') + 1);
-    live->oci = oci;
-    live->shim = shim;
+    live->oci = live_oci;
+    live->shim = live_shim;
     live->loop = loop_new();
     make_rootfs(live);
     make_runtime(live);
-    return live;
+    *state = live;
+    return 0;
+}
+
+int live_prepare(int argc, char **argv)
+{
+    const char *why;
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: %s crun|runc SHIM [TEST]\n", argv[0]);
+        return 2;
+    }
+    live_oci = argv[1];
+    live_shim = argv[2];
+    why = obstacle(live_oci);
+    if (why) {
+        printf("skipped: %s\n", why);
+        return 77;
+    }
+    if (argc > 3)
+        cmocka_set_test_filter(argv[3]);
+    return 0;
 }
 
 void live_restart(struct live *live)
@@ -175,8 +199,10 @@ static void check_no_processes(const struct live *live)
         fail_msg("process %d is left", (int)pid);
 }
 
-void live_done(struct live *live)
+int live_tear_down(void **state)
 {
+    struct live *live = *state;
+
     runtime_free(live->rt);
     loop_free(live->loop);
     check_no_mounts(live);
@@ -186,6 +212,7 @@ void live_done(struct live *live)
     assert_int_equal(access(live->dir, F_OK), -1);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child, not even a dead one */
     free(live);
+    return 0;
 }
 
 /* ---- containers ---- */
@@ -277,6 +304,17 @@ void box_remove(struct box *box)
     box->c = NULL;
     UNTIL(box->live, done);
     assert_int_equal(access(dir, F_OK), -1);
+}
+
+pid_t box_shim(const struct box *box)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(free) char *path = mem_printf("/proc/%d/status", (int)box->pid);
+    const char *at;
+
+    assert_int_equal(file_read(path, 65536, &text, NULL), 0);
+    at = strstr(text.data, "PPid:\t");
+    return (pid_t)strtol(at + 6, NULL, 10);
 }
 
 static void unframe(struct str text, const char *stream, struct buf *ret)

@@ -19,10 +19,13 @@ struct live {
     int serial;
 };
 
-/* Why these tests cannot run here, or NULL. */
-const char *live_obstacle(const char *oci);
-struct live *live_new(const char *oci, const char *shim);
-void live_done(struct live *live);
+/* Arguments: crun or runc, the shim, and a filter of tests. 0: go on; else the exit status: 77 with the
+ * reason printed when these tests cannot run here. */
+int live_prepare(int argc, char **argv);
+extern const char *live_oci;
+int live_set_up(void **state); /* a struct live */
+int live_tear_down(void **state);
+#define LIVE_TEST(name) cmocka_unit_test_setup_teardown(name, live_set_up, live_tear_down)
 /* Drops the runtime and makes another, as a restart of the daemon does. */
 void live_restart(struct live *live);
 
@@ -42,6 +45,7 @@ void box_start(struct box *box, const struct runtime_spec *spec);
 void box_run(struct live *live, struct box *box, const char *script); /* started, or ended already */
 void box_wait(struct box *box);                                       /* until it has ended */
 void box_remove(struct box *box);
+pid_t box_shim(const struct box *box);
 /* The output in the log (all its files), without the frames; one stream, or both for NULL. */
 void box_output(const struct box *box, const char *stream, struct buf *ret);
 

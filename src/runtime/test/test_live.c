@@ -1,5 +1,4 @@
-/* Real containers, from start to removal, with the OCI runtime named by the first argument and the shim named
- * by the second. Prints its measurements. */
+/* Real containers, from start to removal. */
 #include "base/file.h"
 #include "base/mem.h"
 #include "live.h"
@@ -7,22 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
-
-static const char *oci, *shim;
-
-static int set_up(void **state)
-{
-    *state = live_new(oci, shim);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    live_done(*state);
-    return 0;
-}
 
 static void test_exit_code_and_both_outputs_are_kept(void **state)
 {
@@ -216,208 +200,53 @@ static void test_mounts_by_path_and_by_descriptor(void **state)
     box_remove(&box);
 }
 
-static void test_exec_gives_output_input_and_exit_code(void **state)
+static void test_a_privileged_container_has_everything(void **state)
 {
     struct live *live = *state;
     struct box box;
-    struct pipe_box p = {0};
-    static char big[300000];
-    const uid_t uid = 77;
-    const char *const args[] = {"id", NULL};
-    struct runtime_exec exec = {.args = args, .uid = &uid, .gid = &uid};
-
-    box_run(live, &box, "exec sleep 100");
-    pipe_sh(&box, "echo out; echo err >&2; grep Seccomp: /proc/self/status; exit 5", &p);
-    assert_string_equal(p.out[0].data, "out\nSeccomp:\t2\n");
-    assert_string_equal(p.out[1].data, "err\n");
-    assert_int_equal(p.how.code, 5);
-    pipe_done(&p);
-
-    memset(big, 'x', sizeof(big));
-    p.input = big;
-    p.input_len = sizeof(big);
-    pipe_sh(&box, "cat", &p);
-    assert_int_equal(p.out[0].len, sizeof(big));
-    assert_int_equal(p.how.code, 0);
-    pipe_done(&p);
-
-    pipe_exec(&box, &exec, &p);
-    UNTIL(live, p.ended);
-    assert_int_equal(memcmp(p.out[0].data, "uid=77 gid=77", 13), 0);
-    pipe_done(&p);
-    box_remove(&box);
-}
-
-static void test_exec_of_nothing_fails_and_signals_end_it(void **state)
-{
-    struct live *live = *state;
-    struct box box;
-    struct pipe_box p = {0};
-    const char *const nothing[] = {"no-such-program", NULL}, *const sleeps[] = {"sleep", "100", NULL};
-    struct runtime_exec exec = {.args = nothing};
-
-    box_run(live, &box, "exec sleep 100");
-    pipe_exec(&box, &exec, &p);
-    UNTIL(live, p.ended || p.failed);
-    assert_int_equal(p.failed, 1);
-    assert_non_null(strstr(p.sentence, "no-such-program"));
-    pipe_done(&p);
-
-    exec.args = sleeps;
-    pipe_exec(&box, &exec, &p);
-    runtime_stream_signal(p.s, SIGKILL);
-    UNTIL(live, p.ended);
-    assert_int_equal(p.how.signal, SIGKILL);
-    pipe_done(&p);
-
-    pipe_exec(&box, &exec, &p); /* given up at once: nothing may break */
-    pipe_done(&p);
-    box_remove(&box);
-}
-
-static void test_exec_on_a_terminal(void **state)
-{
-    struct live *live = *state;
-    struct box box;
-    struct pipe_box p = {0};
-    const char *const args[] = {"sh", "-c", "stty size; read x; echo got $x; stty size; exit 4", NULL};
-    struct runtime_exec exec = {.args = args, .tty = true, .stdin_open = true, .rows = 40, .cols = 120};
-
-    box_run(live, &box, "exec sleep 100");
-    pipe_exec(&box, &exec, &p);
-    UNTIL(live, p.out[0].len >= 7);
-    assert_memory_equal(p.out[0].data, "40 120", 6);
-    runtime_stream_resize(p.s, 50, 132);
-    assert_int_equal(runtime_stream_write(p.s, "word\r", 5), 5);
-    UNTIL(live, p.ended);
-    assert_int_equal(p.how.code, 4);
-    buf_puts(&p.out[0], "");
-    assert_non_null(strstr(p.out[0].data, "got word"));
-    assert_non_null(strstr(p.out[0].data, "50 132"));
-    pipe_done(&p);
-    box_remove(&box);
-}
-
-static void test_a_paused_exec_loses_nothing(void **state)
-{
-    struct live *live = *state;
-    struct box box;
-    struct pipe_box p = {0};
-    const char *const args[] = {"sh", "-c", "seq 1 100000", NULL};
-    struct runtime_exec exec = {.args = args};
-
-    box_run(live, &box, "exec sleep 100");
-    pipe_exec(&box, &exec, &p);
-    runtime_stream_pause(p.s, true);
-    for (int i = 0; i < 20; i++)
-        loop_turn(live->loop, 20, NULL);
-    assert_int_equal(p.out[0].len, 0);
-    runtime_stream_pause(p.s, false);
-    UNTIL(live, p.ended);
-    assert_int_equal(p.out[0].len, 588895);
-    pipe_done(&p);
-    box_remove(&box);
-}
-
-static void test_attach_serves_several_clients(void **state)
-{
-    struct live *live = *state;
-    struct box box;
-    struct pipe_box a = {0}, b = {0};
+    CLEANUP(buf_done) struct buf text = {0};
     struct runtime_spec spec =
-        box_spec(live, &box, "while read x; do echo got $x; done; echo over >&2; exit 9");
+        box_spec(live, &box,
+                 "grep Seccomp: /proc/self/status; /bin/busybox mount -t tmpfs x /tmp && echo "
+                 "mounted; test -c /dev/kmsg && echo kmsg");
 
-    spec.stdin_open = spec.stdin_once = true;
+    spec.privileged = true;
     box_start(&box, &spec);
-    UNTIL(live, box.started);
-    assert_int_equal(runtime_attach(box.c, true, true, &pipe_events, &a, &a.s, NULL), 0);
-    assert_int_equal(runtime_attach(box.c, false, true, &pipe_events, &b, &b.s, NULL), 0);
-    for (int i = 0; i < 5; i++)
-        loop_turn(live->loop, 20, NULL);
-    assert_int_equal(runtime_stream_write(a.s, "one\n", 4), 4);
-    UNTIL(live, a.out[0].len >= 8 && b.out[0].len >= 8);
-    runtime_stream_close_stdin(a.s);
-    UNTIL(live, a.ended && b.ended);
-    assert_true(a.has_how && a.how.code == 9);
-    buf_puts(&b.out[0], "");
-    assert_string_equal(b.out[0].data, "got one\n");
-    assert_int_equal(a.out[1].len, 5);
     box_wait(&box);
-    pipe_done(&a);
-    pipe_done(&b);
-    box_remove(&box);
-}
-
-static void test_attach_to_a_terminal(void **state)
-{
-    struct live *live = *state;
-    struct box box;
-    struct pipe_box a = {0};
-    CLEANUP(buf_done) struct buf text = {0};
-    struct runtime_spec spec = box_spec(live, &box, "stty size; read x; stty size; echo got $x; exit 2");
-
-    spec.stdin_open = spec.tty = true;
-    spec.tty_rows = 33;
-    spec.tty_cols = 99;
-    box_start(&box, &spec);
-    UNTIL(live, box.started);
-    assert_int_equal(runtime_attach(box.c, true, true, &pipe_events, &a, &a.s, NULL), 0);
-    for (int i = 0; i < 5; i++)
-        loop_turn(live->loop, 20, NULL);
-    assert_int_equal(runtime_resize(box.c, 44, 111, NULL), 0);
-    for (int i = 0; i < 3; i++)
-        loop_turn(live->loop, 20, NULL);
-    assert_int_equal(runtime_stream_write(a.s, "word\r", 5), 5);
-    UNTIL(live, a.ended);
-    box_wait(&box);
-    assert_int_equal(box.how.code, 2);
     box_output(&box, NULL, &text);
-    assert_non_null(strstr(text.data, "33 99"));
-    assert_non_null(strstr(text.data, "44 111"));
-    assert_non_null(strstr(text.data, "got word"));
-    pipe_done(&a);
+    assert_non_null(strstr(text.data, "Seccomp:\t0\nmounted\n"));
+    if (access("/dev/kmsg", F_OK) == 0)
+        assert_non_null(strstr(text.data, "kmsg"));
     box_remove(&box);
 }
 
-static void test_rotation_of_any_bytes_loses_none(void **state)
+static void test_the_pause_program_holds_a_pid_namespace(void **state)
 {
     struct live *live = *state;
-    struct box box;
+    struct box pause, box;
     CLEANUP(buf_done) struct buf text = {0};
-    CLEANUP(free) char *blob = mem_printf("%s/blob", live->rootfs);
-    static char data[400000];
-    struct runtime_spec spec = box_spec(live, &box, "cat /blob");
+    const char *const args[] = {"/dev/pause", "pause", NULL};
+    char pid_ns[64];
+    struct runtime_spec spec = box_spec(live, &pause, NULL);
 
-    random_bytes(data, sizeof(data));
-    assert_int_equal(file_write_atomic(blob, (struct str){data, sizeof(data)}, 0644, NULL), 0);
-    spec.log_max_bytes = 20000;
-    spec.log_max_files = 200;
+    spec.args = args;
+    spec.mounts = &(const struct runtime_mount){
+        .source = runtime_shim_path(live->rt), .target = "/dev/pause", .flags = RUNTIME_MOUNT_RO};
+    spec.mounts_len = 1;
+    box_start(&pause, &spec);
+    UNTIL(live, pause.started);
+    spec = box_spec(live, &box, "sleep 100 & tr '\\0' ' ' < /proc/1/cmdline");
+    snprintf(pid_ns, sizeof(pid_ns), "/proc/%d/ns/pid", (int)pause.pid);
+    spec.pid = (struct runtime_ns){RUNTIME_NS_PATH, pid_ns};
     box_start(&box, &spec);
-    box_wait(&box);
-    box_output(&box, "stdout", &text);
-    assert_int_equal(text.len, sizeof(data));
-    assert_memory_equal(text.data, data, sizeof(data));
-    assert_int_equal(box.how.log_dropped, 0);
+    box_wait(&box); /* the sleep it leaves behind goes with its cgroup */
+    box_output(&box, NULL, &text);
+    assert_string_equal(text.data, "/dev/pause pause ");
     box_remove(&box);
-}
-
-static void test_a_full_log_disk_does_not_hold_up_the_container(void **state)
-{
-    struct live *live = *state;
-    struct box box;
-    CLEANUP(free) char *small = mem_printf("%s/small", live->dir);
-    CLEANUP(free) char *log = mem_printf("%s/small/log", live->dir);
-    struct runtime_spec spec = box_spec(live, &box, "seq 1 200000; exit 6");
-
-    assert_int_equal(dir_make(small, 0755, NULL), 0);
-    assert_int_equal(mount("small", small, "tmpfs", 0, "size=64k"), 0);
-    spec.log_path = log;
-    box_start(&box, &spec);
-    box_wait(&box);
-    assert_int_equal(umount2(small, MNT_DETACH), 0);
-    assert_int_equal(box.how.code, 6);
-    assert_true(box.how.log_dropped > 1000000);
-    box_remove(&box);
+    runtime_stop(pause.c, SIGTERM, 10 * NSEC_PER_SEC);
+    box_wait(&pause);
+    assert_int_equal(pause.how.code, 0);
+    box_remove(&pause);
 }
 
 static void test_pods_share_namespaces(void **state)
@@ -522,17 +351,6 @@ static void test_a_daemon_restart_finds_what_runs_and_what_ended(void **state)
     box_remove(&gone);
 }
 
-static pid_t shim_of(const struct box *box)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-    CLEANUP(free) char *path = mem_printf("/proc/%d/status", (int)box->pid);
-    const char *at;
-
-    assert_int_equal(file_read(path, 65536, &text, NULL), 0);
-    at = strstr(text.data, "PPid:\t");
-    return (pid_t)strtol(at + 6, NULL, 10);
-}
-
 static void test_a_killed_shim_takes_its_container_along(void **state)
 {
     struct live *live = *state;
@@ -542,13 +360,13 @@ static void test_a_killed_shim_takes_its_container_along(void **state)
     box_run(live, &box, "while true; do sleep 0.1; done");
     box_run(live, &late, "while true; do sleep 0.1; done");
     pid = box.pid;
-    kill(shim_of(&box), SIGKILL);
+    kill(box_shim(&box), SIGKILL);
     box_wait(&box);
     assert_int_equal(box.how.end, RUNTIME_END_LOST);
     UNTIL(live, kill(pid, 0) < 0);
     box_remove(&box);
     /* And when it happens while no daemon is there. */
-    kill(shim_of(&late), SIGKILL);
+    kill(box_shim(&late), SIGKILL);
     live_restart(live);
     assert_int_equal(runtime_adopt(live->rt, late.id, &box_events, &late, &late.c, NULL), 0);
     box_wait(&late);
@@ -582,7 +400,7 @@ static void test_cleanup_removes_what_nobody_keeps(void **state)
     box_run(live, &kept, "exec sleep 100");
     box_run(live, &stray, "exec sleep 100");
     box_run(live, &crashed, "exec sleep 100");
-    kill(shim_of(&crashed), SIGKILL);
+    kill(box_shim(&crashed), SIGKILL);
     assert_int_equal(runtime_ns_pin(live->rt, "old-pod", "x", NULL), 0);
     live_restart(live);
     swept = false;
@@ -611,177 +429,28 @@ static void test_removing_while_it_starts_leaves_nothing(void **state)
     }
 }
 
-static long pss_kb(pid_t pid)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-    CLEANUP(free) char *path = mem_printf("/proc/%d/smaps_rollup", (int)pid);
-    const char *at;
-
-    assert_int_equal(file_read(path, 65536, &text, NULL), 0);
-    at = strstr(text.data, "\nPss:");
-    return at ? strtol(at + 5, NULL, 10) : -1;
-}
-
-static void count_done(void *arg, const char *sentence)
-{
-    if (sentence)
-        fail_msg("%s", sentence);
-    ++*(int *)arg;
-}
-
-/* As a queue of short jobs does it: each is removed as soon as it has ended. */
-static void on_short_exited(void *arg, struct runtime_container *c, const struct runtime_exit *how)
-{
-    assert_int_equal(how->code, 0);
-    runtime_remove(c, count_done, arg);
-}
-
-static void test_a_burst_of_short_ones(void **state)
-{
-    struct live *live = *state;
-    static const struct runtime_events events = {.exited = on_short_exited};
-    int64_t begun = clock_monotonic();
-    enum { BURST = 100, AT_ONCE = 4 };
-    struct runtime_container *c;
-    struct box box;
-    int done = 0;
-
-    for (int i = 0; i < BURST; i++) {
-        struct runtime_spec spec = box_spec(live, &box, "true");
-
-        assert_int_equal(runtime_start(live->rt, &spec, &events, &done, &c, NULL), 0);
-        UNTIL(live, i - done < AT_ONCE);
-    }
-    UNTIL(live, done == BURST);
-    print_message("%s: %d times `true`, %d in flight: %.0f a second\n", oci, BURST, AT_ONCE,
-                  BURST * 1e9 / (double)(clock_monotonic() - begun));
-}
-
-#define MANY 50
-static void test_fifty_at_once(void **state)
-{
-    struct live *live = *state;
-    static struct box boxes[MANY];
-    int64_t begun = clock_monotonic(), running, ended;
-    size_t count;
-    long alone, together;
-
-    box_run(live, &boxes[0], "exec sleep 100");
-    alone = pss_kb(shim_of(&boxes[0]));
-    box_remove(&boxes[0]);
-    begun = clock_monotonic();
-    for (size_t i = 0; i < MANY; i++) {
-        struct runtime_spec spec = box_spec(live, &boxes[i], "exec sleep 100");
-
-        box_start(&boxes[i], &spec);
-    }
-    for (size_t i = 0; i < MANY; i++)
-        UNTIL(live, boxes[i].started);
-    running = clock_monotonic();
-    together = pss_kb(shim_of(&boxes[0]));
-    for (size_t i = 0; i < MANY; i++)
-        runtime_kill_all(boxes[i].c);
-    for (size_t i = 0; i < MANY; i++)
-        box_wait(&boxes[i]);
-    ended = clock_monotonic();
-    for (count = 0; count < MANY; count++)
-        box_remove(&boxes[count]);
-    print_message("%s: %d at once: all running after %.0f ms, killed in %.0f ms, removed in %.0f ms\n", oci,
-                  MANY, (double)(running - begun) / 1e6, (double)(ended - running) / 1e6,
-                  (double)(clock_monotonic() - ended) / 1e6);
-    print_message("%s: PSS of a shim: %ld kB alone, %ld kB among %d\n", oci, alone, together, MANY);
-    assert_true(together <= 200);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-#define ROUNDS 15
-static void test_times(void **state)
-{
-    struct live *live = *state;
-    static double start[ROUNDS], whole[ROUNDS], execs[ROUNDS];
-    struct box box, host;
-    struct pipe_box p = {0};
-
-    for (int i = 0; i < ROUNDS; i++) {
-        int64_t begun = clock_monotonic();
-        struct runtime_spec spec = box_spec(live, &box, "true");
-
-        box_start(&box, &spec);
-        UNTIL(live, box.started);
-        start[i] = (double)(clock_monotonic() - begun) / 1e6;
-        box_wait(&box);
-        whole[i] = (double)(clock_monotonic() - begun) / 1e6;
-        box_remove(&box);
-    }
-    box_run(live, &host, "exec sleep 100");
-    for (int i = 0; i < ROUNDS; i++) {
-        int64_t begun = clock_monotonic();
-
-        pipe_sh(&host, "true", &p);
-        execs[i] = (double)(clock_monotonic() - begun) / 1e6;
-        pipe_done(&p);
-    }
-    box_remove(&host);
-    qsort(start, ROUNDS, sizeof(*start), by_value);
-    qsort(whole, ROUNDS, sizeof(*whole), by_value);
-    qsort(execs, ROUNDS, sizeof(*execs), by_value);
-    print_message(
-        "%s: start to running %.1f ms (best %.1f), to exit of `true` %.1f ms (best %.1f), exec true %.1f ms "
-        "(best %.1f)\n",
-        oci, start[ROUNDS / 2], start[0], whole[ROUNDS / 2], whole[0], execs[ROUNDS / 2], execs[0]);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_exit_code_and_both_outputs_are_kept),
-        TEST(test_a_signal_is_told),
-        TEST(test_what_cannot_be_started_fails_with_a_sentence),
-        TEST(test_specs_are_refused_at_once),
-        TEST(test_TERM_without_init_needs_the_KILL_and_with_init_not),
-        TEST(test_want_of_memory_is_told),
-        TEST(test_the_user_the_limits_and_the_walls),
-        TEST(test_seccomp_refuses_what_needs_a_capability),
-        TEST(test_mounts_by_path_and_by_descriptor),
-        TEST(test_exec_gives_output_input_and_exit_code),
-        TEST(test_exec_of_nothing_fails_and_signals_end_it),
-        TEST(test_exec_on_a_terminal),
-        TEST(test_a_paused_exec_loses_nothing),
-        TEST(test_attach_serves_several_clients),
-        TEST(test_attach_to_a_terminal),
-        TEST(test_rotation_of_any_bytes_loses_none),
-        TEST(test_a_full_log_disk_does_not_hold_up_the_container),
-        TEST(test_pods_share_namespaces),
-        TEST(test_figures),
-        TEST(test_a_daemon_restart_finds_what_runs_and_what_ended),
-        TEST(test_a_killed_shim_takes_its_container_along),
-        TEST(test_cleanup_removes_what_nobody_keeps),
-        TEST(test_removing_while_it_starts_leaves_nothing),
-        TEST(test_fifty_at_once),
-        TEST(test_a_burst_of_short_ones),
-        TEST(test_times),
+        LIVE_TEST(test_exit_code_and_both_outputs_are_kept),
+        LIVE_TEST(test_a_signal_is_told),
+        LIVE_TEST(test_what_cannot_be_started_fails_with_a_sentence),
+        LIVE_TEST(test_specs_are_refused_at_once),
+        LIVE_TEST(test_TERM_without_init_needs_the_KILL_and_with_init_not),
+        LIVE_TEST(test_want_of_memory_is_told),
+        LIVE_TEST(test_the_user_the_limits_and_the_walls),
+        LIVE_TEST(test_seccomp_refuses_what_needs_a_capability),
+        LIVE_TEST(test_mounts_by_path_and_by_descriptor),
+        LIVE_TEST(test_a_privileged_container_has_everything),
+        LIVE_TEST(test_the_pause_program_holds_a_pid_namespace),
+        LIVE_TEST(test_pods_share_namespaces),
+        LIVE_TEST(test_figures),
+        LIVE_TEST(test_a_daemon_restart_finds_what_runs_and_what_ended),
+        LIVE_TEST(test_a_killed_shim_takes_its_container_along),
+        LIVE_TEST(test_cleanup_removes_what_nobody_keeps),
+        LIVE_TEST(test_removing_while_it_starts_leaves_nothing),
     };
-    const char *obstacle;
+    int status = live_prepare(argc, argv);
 
-    if (argc < 3) {
-        fprintf(stderr, "usage: %s crun|runc SHIM [TEST]\n", argv[0]);
-        return 2;
-    }
-    oci = argv[1];
-    shim = argv[2];
-    obstacle = live_obstacle(oci);
-    if (obstacle) {
-        printf("skipped: %s\n", obstacle);
-        return 77;
-    }
-    if (argc > 3)
-        cmocka_set_test_filter(argv[3]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return status ? status : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,331 @@
+/* Real containers: commands in them, attached clients, the log. */
+#include "base/file.h"
+#include "base/mem.h"
+#include "live.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+static void test_exec_gives_output_input_and_exit_code(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box p = {0};
+    static char big[300000];
+    const uid_t uid = 77;
+    const char *const args[] = {"id", NULL};
+    struct runtime_exec exec = {.args = args, .uid = &uid, .gid = &uid};
+
+    box_run(live, &box, "exec sleep 100");
+    pipe_sh(&box, "echo out; echo err >&2; grep Seccomp: /proc/self/status; exit 5", &p);
+    assert_string_equal(p.out[0].data, "out\nSeccomp:\t2\n");
+    assert_string_equal(p.out[1].data, "err\n");
+    assert_int_equal(p.how.code, 5);
+    pipe_done(&p);
+
+    memset(big, 'x', sizeof(big));
+    p.input = big;
+    p.input_len = sizeof(big);
+    pipe_sh(&box, "cat", &p);
+    assert_int_equal(p.out[0].len, sizeof(big));
+    assert_int_equal(p.how.code, 0);
+    pipe_done(&p);
+
+    pipe_exec(&box, &exec, &p);
+    UNTIL(live, p.ended);
+    assert_int_equal(memcmp(p.out[0].data, "uid=77 gid=77", 13), 0);
+    pipe_done(&p);
+    box_remove(&box);
+}
+
+static void test_exec_on_given_descriptors(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box p = {0};
+    CLEANUP(free) char *in = mem_printf("%s/in", live->dir);
+    CLEANUP(free) char *out = mem_printf("%s/out", live->dir);
+    CLEANUP(buf_done) struct buf text = {0};
+    const char *const args[] = {"sh", "-c", "cat; echo lost >&2", NULL};
+    int fds[3];
+    struct runtime_exec exec = {.args = args, .fds = fds};
+
+    assert_int_equal(file_write_atomic(in, STR("from a file\n"), 0600, NULL), 0);
+    fds[0] = open(in, O_RDONLY | O_CLOEXEC);
+    fds[1] = open(out, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    fds[2] = -1;
+    box_run(live, &box, "exec sleep 100");
+    pipe_exec(&box, &exec, &p);
+    close(fds[0]);
+    close(fds[1]);
+    UNTIL(live, p.ended);
+    assert_int_equal(p.how.code, 0);
+    assert_int_equal(file_read(out, 100, &text, NULL), 0);
+    assert_string_equal(text.data, "from a file\n");
+    pipe_done(&p);
+    box_remove(&box);
+}
+
+static void test_many_commands_at_once(void **state)
+{
+    struct live *live = *state;
+    enum { COMMANDS = 20 };
+    static struct pipe_box p[COMMANDS];
+    const char *const args[] = {"sh", "-c", "sleep 0.2; echo done; exit 3", NULL};
+    struct runtime_exec exec = {.args = args};
+    struct box box;
+
+    box_run(live, &box, "exec sleep 100");
+    for (int i = 0; i < COMMANDS; i++)
+        pipe_exec(&box, &exec, &p[i]);
+    for (int i = 0; i < COMMANDS; i++) {
+        UNTIL(live, p[i].ended || p[i].failed);
+        assert_int_equal(p[i].how.code, 3);
+        assert_int_equal(p[i].out[0].len, 5);
+        pipe_done(&p[i]);
+    }
+    box_remove(&box);
+}
+
+static void test_a_container_that_ends_ends_its_commands(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box p = {0};
+    const char *const args[] = {"sleep", "100", NULL};
+    struct runtime_exec exec = {.args = args};
+
+    box_run(live, &box, "sleep 1");
+    pipe_exec(&box, &exec, &p);
+    UNTIL(live, p.ended || p.failed);
+    assert_int_equal(p.how.signal, SIGKILL);
+    box_wait(&box);
+    assert_int_equal(box.how.code, 0);
+    pipe_done(&p);
+    box_remove(&box);
+}
+
+static void test_exec_of_nothing_fails_and_signals_end_it(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box p = {0};
+    const char *const nothing[] = {"no-such-program", NULL}, *const sleeps[] = {"sleep", "100", NULL};
+    struct runtime_exec exec = {.args = nothing};
+
+    box_run(live, &box, "exec sleep 100");
+    pipe_exec(&box, &exec, &p);
+    UNTIL(live, p.ended || p.failed);
+    assert_int_equal(p.failed, 1);
+    assert_non_null(strstr(p.sentence, "no-such-program"));
+    pipe_done(&p);
+
+    exec.args = sleeps;
+    pipe_exec(&box, &exec, &p);
+    runtime_stream_signal(p.s, SIGKILL);
+    UNTIL(live, p.ended);
+    assert_int_equal(p.how.signal, SIGKILL);
+    pipe_done(&p);
+
+    pipe_exec(&box, &exec, &p); /* given up at once: nothing may break */
+    pipe_done(&p);
+    box_remove(&box);
+}
+
+static void test_exec_on_a_terminal(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box p = {0};
+    const char *const args[] = {"sh", "-c", "stty size; read x; echo got $x; stty size; exit 4", NULL};
+    struct runtime_exec exec = {.args = args, .tty = true, .stdin_open = true, .rows = 40, .cols = 120};
+
+    box_run(live, &box, "exec sleep 100");
+    pipe_exec(&box, &exec, &p);
+    UNTIL(live, p.out[0].len >= 7);
+    assert_memory_equal(p.out[0].data, "40 120", 6);
+    runtime_stream_resize(p.s, 50, 132);
+    assert_int_equal(runtime_stream_write(p.s, "word\r", 5), 5);
+    UNTIL(live, p.ended);
+    assert_int_equal(p.how.code, 4);
+    buf_puts(&p.out[0], "");
+    assert_non_null(strstr(p.out[0].data, "got word"));
+    assert_non_null(strstr(p.out[0].data, "50 132"));
+    pipe_done(&p);
+    box_remove(&box);
+}
+
+static void test_a_paused_exec_loses_nothing(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box p = {0};
+    const char *const args[] = {"sh", "-c", "seq 1 100000", NULL};
+    struct runtime_exec exec = {.args = args};
+
+    box_run(live, &box, "exec sleep 100");
+    pipe_exec(&box, &exec, &p);
+    runtime_stream_pause(p.s, true);
+    for (int i = 0; i < 20; i++)
+        loop_turn(live->loop, 20, NULL);
+    assert_int_equal(p.out[0].len, 0);
+    runtime_stream_pause(p.s, false);
+    UNTIL(live, p.ended);
+    assert_int_equal(p.out[0].len, 588895);
+    pipe_done(&p);
+    box_remove(&box);
+}
+
+static void test_attach_serves_several_clients(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box a = {0}, b = {0};
+    struct runtime_spec spec =
+        box_spec(live, &box, "while read x; do echo got $x; done; echo over >&2; exit 9");
+
+    spec.stdin_open = spec.stdin_once = true;
+    box_start(&box, &spec);
+    UNTIL(live, box.started);
+    assert_int_equal(runtime_attach(box.c, true, true, &pipe_events, &a, &a.s, NULL), 0);
+    assert_int_equal(runtime_attach(box.c, false, true, &pipe_events, &b, &b.s, NULL), 0);
+    for (int i = 0; i < 5; i++)
+        loop_turn(live->loop, 20, NULL);
+    assert_int_equal(runtime_stream_write(a.s, "one\n", 4), 4);
+    UNTIL(live, a.out[0].len >= 8 && b.out[0].len >= 8);
+    runtime_stream_close_stdin(a.s);
+    UNTIL(live, a.ended && b.ended);
+    assert_true(a.has_how && a.how.code == 9);
+    buf_puts(&b.out[0], "");
+    assert_string_equal(b.out[0].data, "got one\n");
+    assert_int_equal(a.out[1].len, 5);
+    box_wait(&box);
+    pipe_done(&a);
+    pipe_done(&b);
+    box_remove(&box);
+}
+
+static void test_attach_to_a_terminal(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box a = {0};
+    CLEANUP(buf_done) struct buf text = {0};
+    struct runtime_spec spec = box_spec(live, &box, "stty size; read x; stty size; echo got $x; exit 2");
+
+    spec.stdin_open = spec.tty = true;
+    spec.tty_rows = 33;
+    spec.tty_cols = 99;
+    box_start(&box, &spec);
+    UNTIL(live, box.started);
+    assert_int_equal(runtime_attach(box.c, true, true, &pipe_events, &a, &a.s, NULL), 0);
+    for (int i = 0; i < 5; i++)
+        loop_turn(live->loop, 20, NULL);
+    assert_int_equal(runtime_resize(box.c, 44, 111, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        loop_turn(live->loop, 20, NULL);
+    assert_int_equal(runtime_stream_write(a.s, "word\r", 5), 5);
+    UNTIL(live, a.ended);
+    box_wait(&box);
+    assert_int_equal(box.how.code, 2);
+    box_output(&box, NULL, &text);
+    assert_non_null(strstr(text.data, "33 99"));
+    assert_non_null(strstr(text.data, "44 111"));
+    assert_non_null(strstr(text.data, "got word"));
+    pipe_done(&a);
+    box_remove(&box);
+}
+
+static void test_a_client_that_reads_nothing_is_cut_off(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box lazy = {0}, keen = {0};
+    struct runtime_spec spec = box_spec(live, &box, "read x; seq 1 300000; exit 3");
+
+    spec.stdin_open = true;
+    box_start(&box, &spec);
+    UNTIL(live, box.started);
+    assert_int_equal(runtime_attach(box.c, true, true, &pipe_events, &keen, &keen.s, NULL), 0);
+    assert_int_equal(runtime_attach(box.c, false, true, &pipe_events, &lazy, &lazy.s, NULL), 0);
+    runtime_stream_pause(lazy.s, true);
+    for (int i = 0; i < 5; i++)
+        loop_turn(live->loop, 20, NULL);
+    assert_int_equal(runtime_stream_write(keen.s, "go\n", 3), 3);
+    box_wait(&box);
+    assert_int_equal(box.how.code, 3);
+    UNTIL(live, keen.ended);
+    assert_int_equal(keen.out[0].len, 1988895);
+    assert_true(box.how.finished - box.how.started > 4 * NSEC_PER_SEC);
+    runtime_stream_pause(lazy.s, false);
+    UNTIL(live, lazy.ended);
+    assert_false(lazy.has_how);
+    pipe_done(&keen);
+    pipe_done(&lazy);
+    box_remove(&box);
+}
+
+static void test_rotation_of_any_bytes_loses_none(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(free) char *blob = mem_printf("%s/blob", live->rootfs);
+    static char data[400000];
+    struct runtime_spec spec = box_spec(live, &box, "cat /blob");
+
+    random_bytes(data, sizeof(data));
+    assert_int_equal(file_write_atomic(blob, (struct str){data, sizeof(data)}, 0644, NULL), 0);
+    spec.log_max_bytes = 20000;
+    spec.log_max_files = 200;
+    box_start(&box, &spec);
+    box_wait(&box);
+    box_output(&box, "stdout", &text);
+    assert_int_equal(text.len, sizeof(data));
+    assert_memory_equal(text.data, data, sizeof(data));
+    assert_int_equal(box.how.log_dropped, 0);
+    box_remove(&box);
+}
+
+static void test_a_full_log_disk_does_not_hold_up_the_container(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    CLEANUP(free) char *small = mem_printf("%s/small", live->dir);
+    CLEANUP(free) char *log = mem_printf("%s/small/log", live->dir);
+    struct runtime_spec spec = box_spec(live, &box, "seq 1 200000; exit 6");
+
+    assert_int_equal(dir_make(small, 0755, NULL), 0);
+    assert_int_equal(mount("small", small, "tmpfs", 0, "size=64k"), 0);
+    spec.log_path = log;
+    box_start(&box, &spec);
+    box_wait(&box);
+    assert_int_equal(umount2(small, MNT_DETACH), 0);
+    assert_int_equal(box.how.code, 6);
+    assert_true(box.how.log_dropped > 1000000);
+    box_remove(&box);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        LIVE_TEST(test_exec_gives_output_input_and_exit_code),
+        LIVE_TEST(test_exec_on_given_descriptors),
+        LIVE_TEST(test_many_commands_at_once),
+        LIVE_TEST(test_a_container_that_ends_ends_its_commands),
+        LIVE_TEST(test_exec_of_nothing_fails_and_signals_end_it),
+        LIVE_TEST(test_exec_on_a_terminal),
+        LIVE_TEST(test_a_paused_exec_loses_nothing),
+        LIVE_TEST(test_attach_serves_several_clients),
+        LIVE_TEST(test_attach_to_a_terminal),
+        LIVE_TEST(test_a_client_that_reads_nothing_is_cut_off),
+        LIVE_TEST(test_rotation_of_any_bytes_loses_none),
+        LIVE_TEST(test_a_full_log_disk_does_not_hold_up_the_container),
+    };
+    int status = live_prepare(argc, argv);
+
+    return status ? status : cmocka_run_group_tests(tests, NULL, NULL);
+}
