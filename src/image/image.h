@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 #define IMAGE_HOST         "host"
-#define IMAGE_REF_MAX      512         /* bytes of a reference, normalised */
+#define IMAGE_REF_MAX      768         /* bytes of a reference, normalised */
 #define IMAGE_REPO_MAX     255         /* of its repository path with the host */
 #define IMAGE_DIGEST_MAX   72          /* "sha256:" and 64 hex digits, with the NUL */
 #define IMAGE_LAYERS_MAX   160         /* Docker stops at 125 */
@@ -33,7 +33,7 @@ struct image_pull;
 
 /* ---- references ---- */
 
-/* Every part is NUL-terminated. tag or digest may be "", not both: without either the tag is "latest". */
+/* tag or digest may be "", not both: without either the tag is "latest". */
 struct image_ref {
     char host[256]; /* "docker.io", "lab:5000", "localhost", "[::1]:5000" */
     char path[256]; /* "library/python" */
@@ -81,7 +81,7 @@ struct image_layer {
  * still be read, but not mounted. */
 struct image {
     const char *id;       /* digest of the manifest for this machine: "sha256:…" */
-    const char *digest;   /* digest the registry has for the name: of the index where there is one, else id */
+    const char *digest;   /* what it was first pulled by: digest of the index where there was one, else id */
     const char *platform; /* "linux/amd64" */
     int64_t created, pulled; /* nanoseconds since 1970; created 0: not known */
     int64_t size;            /* of its layers, as transferred */
@@ -134,12 +134,12 @@ DEFINE_CLEANUP(struct images *, images_free);
 const char *images_skopeo_path(const struct images *images);
 const char *images_helper_path(const struct images *images);
 
-/* The image a reference names here, or NULL. Borrowed: valid until the loop's next turn. A reference with a
+/* The image a reference names here, or NULL. Borrowed until a call that changes the store. A reference with a
  * digest finds any image of that digest pulled from the same repository. Bad references find nothing. */
 const struct image *images_find(const struct images *images, const char *reference);
-/* "lab:5000/me/net@sha256:…", as Kubernetes shows in imageID, into text[IMAGE_REF_MAX]; "" when no name of
- * that image is known. */
-void images_pinned(const struct images *images, const struct image *image, char text[IMAGE_REF_MAX]);
+/* "lab:5000/me/net@sha256:…" for a reference that is here, as Kubernetes shows in imageID, into
+ * text[IMAGE_REF_MAX]; "" when it is not here. */
+void images_pinned(const struct images *images, const char *reference, char text[IMAGE_REF_MAX]);
 
 struct images_entry {
     const char *name; /* normalised reference; NULL: an image whose name went to another one */

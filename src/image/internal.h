@@ -1,0 +1,91 @@
+/* internal - the store's struct and what its files share. Not for other modules. */
+#pragma once
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "image/auth.h"
+#include "image/image.h"
+#include "image/record.h"
+#include "loop/loop.h"
+
+struct job;
+
+/* An image that is here. */
+struct stored {
+    const struct image *image;
+    int64_t used;
+    size_t mounts;
+};
+
+struct mounted {
+    char *id, *dir;
+    char image[IMAGE_DIGEST_MAX]; /* "" for the host's root */
+};
+
+struct registry {
+    char *host, *ca_file;
+    bool insecure;
+};
+
+struct images {
+    struct loop *loop;
+    char *dir;
+    struct images_config config; /* numbers only, with the defaults filled in */
+    char *skopeo, *helper, *run_dir;
+    struct registry *registries;
+    size_t registries_len;
+    int lock;
+    struct map *stored;               /* id -> struct stored */
+    struct map *names;                /* normalised reference -> struct record_name */
+    struct map *mounted;              /* container -> struct mounted */
+    VEC(struct job *) jobs;           /* in the order they came */
+    VEC(struct image_pull *) answers; /* pulls whose answer is known, given in the next turn */
+    bool sweep_wanted; /* layers may have become nobody's; waits until no job runs, and jobs wait for it */
+    struct loop_timer *gc_timer, *start_timer;
+    pid_t remover; /* 0: none */
+    struct loop_child *remover_child;
+    VEC(char *) trash; /* paths to be deleted that no remover has been told yet */
+    bool user_xattr;   /* overlayfs' notes in layers are user attributes: trusted ones are refused here */
+};
+
+/* ---- image.c ---- */
+struct stored *store_get(const struct images *images, const char *id);
+/* Reads an image's file, and the name's: what a job has just written. ERR_NOT_FOUND. */
+int store_load_image(struct images *images, const char *id, struct err *err);
+int store_load_name(struct images *images, const char *name, struct err *err);
+void store_touch(struct images *images, struct stored *stored);  /* used now */
+void store_forget(struct images *images, struct stored *stored); /* with all its names; sweep comes later */
+bool store_kept(const struct images *images, const struct image *image);
+
+/* ---- process.c ---- */
+/* Path of a program, for free(); NULL: none. beside_us: looked for where this program is, too. */
+char *store_program(const char *given, const char *name, bool beside_us);
+/* A child process with those arguments, in its own group; its stdout is *out where out is not NULL. */
+int store_spawn(const char *const *argv, int *out, pid_t *ret, struct err *err);
+void store_trash(struct images *images,
+                 const char *path);            /* out of sight at once, deleted in the background */
+void store_empty_trash(struct images *images); /* starts deleting what is in images->trash */
+
+/* ---- gc.c ---- */
+struct gc_item {
+    const struct image *image;
+    int64_t used;
+    bool busy;   /* mounted, kept, just pulled */
+    bool remove; /* the answer */
+};
+/* Which images go: those unused for longer than max_age_ns (< 0: none for age), then the least recently used
+ * until that frees need_bytes. Returns the bytes of the layers that then are nobody's. */
+int64_t gc_plan(struct gc_item *items, size_t len, int64_t now, int64_t max_age_ns, int64_t need_bytes);
+/* Layers of an image that goes are marked; layers of a pull that failed wait a while for the next try. */
+void gc_mark(const struct images *images, const char *digest);
+void gc_sweep(struct images *images, struct images_gc *ret); /* moves layers that no image has to the trash */
+void gc_timer_start(struct images *images);
+
+/* ---- pull.c ---- */
+bool jobs_running(const struct images *images);
+void jobs_start(struct images *images); /* as many as may run */
+void jobs_end(struct images *images);   /* kills all, without callbacks */
+
+/* ---- mount.c ---- */
+void mounts_load(struct images *images);
+void mounts_free(struct images *images);

@@ -1,0 +1,200 @@
+/* layers.c - getting a layer into the store: one process at a time for each (flock on locks/HEX), unpacked in
+ * the job's folder, synced, then renamed into place. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "image/sum.h"
+#include "image/work/unpack.h"
+#include "image/work/work.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+
+#define CLAIM_RETRY_USEC 100000
+
+struct step {
+    const struct layers *layers;
+    size_t i;
+};
+
+static void say(const struct layers *layers, size_t i, enum image_step step, int64_t done)
+{
+    const struct image_blob *blob = &layers->manifest->layers[i];
+
+    work_step(i + 1, layers->manifest->layers_len, step, done, blob->size, blob->digest);
+}
+
+/* ---- who fetches ---- */
+
+int layers_claim(struct layers *layers, size_t i, bool *mine, int *lock, struct fail *fail)
+{
+    const char *digest = layers->manifest->layers[i].digest;
+    CLEANUP(free) char *path = mem_printf("%s/locks/%s", layers->work->dir, sum_hex(digest));
+    CLEANUP(fd_close) int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return err_errno(&fail->err, errno, "open '%s'", path);
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return err_errno(&fail->err, errno, "lock '%s'", path);
+        say(layers, i, IMAGE_STEP_WAITING, 0);
+        usleep(CLAIM_RETRY_USEC);
+        if (layers_wait(layers, LAYERS_AT_ONCE, fail) < 0)
+            return -1;
+    }
+    *mine = !record_layer_here(layers->work->dir, digest, NULL);
+    if (!*mine)
+        say(layers, i, IMAGE_STEP_PRESENT, layers->manifest->layers[i].size);
+    *lock = take_fd(&fd);
+    return 0;
+}
+
+int layers_check_space(const struct layers *layers, struct fail *fail)
+{
+    const struct work *work = layers->work;
+    struct statvfs fs;
+    int64_t need = 0, have;
+
+    for (size_t i = 0; i < layers->manifest->layers_len; i++)
+        if (!record_layer_here(work->dir, layers->manifest->layers[i].digest, NULL))
+            need += layers->manifest->layers[i].size;
+    if (statvfs(work->dir, &fs) < 0)
+        return err_errno(&fail->err, errno, "ask for disk space");
+    have = (int64_t)(fs.f_bavail * fs.f_frsize);
+    if (need > 0 && have - work->reserve_bytes < need)
+        return fail_set(fail, IMAGE_FAIL_NO_SPACE,
+                        "the image needs %lld MB and the disk has %lld MB left, of which %lld MB stay free",
+                        (long long)(need >> 20), (long long)(have >> 20),
+                        (long long)(work->reserve_bytes >> 20));
+    return 0;
+}
+
+/* ---- unpacking ---- */
+
+static void on_progress(void *arg, int64_t consumed)
+{
+    const struct step *step = arg;
+
+    say(step->layers, step->i, IMAGE_STEP_UNPACKING, consumed);
+}
+
+static int publish(const struct layers *layers, size_t i, const char *temp, int temp_fd,
+                   const struct unpack_counts *counts, struct fail *fail)
+{
+    const struct image_blob *blob = &layers->manifest->layers[i];
+    CLEANUP(free) char *meta = mem_printf("%s/meta.json", temp);
+    CLEANUP(free) char *path = record_layer_path(layers->work->dir, blob->digest, "");
+    CLEANUP(free) char *folder = mem_printf("%s/layers", layers->work->dir);
+    CLEANUP(fd_close) int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP(buf_done) struct buf text = {0};
+
+    record_layer_meta(&text, blob->digest, blob->size, counts->bytes, counts->files);
+    if (file_write_atomic(meta, buf_view(&text), 0600, &fail->err) < 0)
+        return -1;
+    if (syncfs(temp_fd) < 0)
+        return err_errno(&fail->err, errno, "sync layer %s", blob->digest);
+    if (rename(temp, path) < 0)
+        return err_errno(&fail->err, errno, "rename '%s'", temp);
+    if (folder_fd < 0 || (fsync(folder_fd) < 0 && errno != EINVAL))
+        return err_errno(&fail->err, errno, "sync '%s'", folder);
+    return 0;
+}
+
+static int unpack_one(const struct layers *layers, size_t i, int blob, struct fail *fail)
+{
+    const struct work *work = layers->work;
+    const char *digest = layers->manifest->layers[i].digest;
+    CLEANUP(free) char *temp = mem_printf("%s/%s.layer", work->job, sum_hex(digest));
+    CLEANUP(free) char *fs = mem_printf("%s/fs", temp);
+    struct step step = {layers, i};
+    struct unpack_options options = {
+        .bytes_max = work->unpacked_max,
+        .files_max = work->files_max,
+        .reserve_bytes = work->reserve_bytes,
+        .progress = on_progress,
+        .arg = &step,
+    };
+    CLEANUP(fd_close) int root = -1;
+    struct unpack_counts counts;
+
+    if (mkdir(temp, 0700) < 0 || mkdir(fs, 0755) < 0 || chmod(fs, 0755) < 0)
+        return err_errno(&fail->err, errno, "make '%s'", fs);
+    root = open(fs, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return err_errno(&fail->err, errno, "open '%s'", fs);
+    if (lseek(blob, 0, SEEK_SET) < 0 || unpack_tar(blob, root, &options, &counts, fail) < 0)
+        return -1;
+    return publish(layers, i, temp, root, &counts, fail);
+}
+
+int layers_unpack(struct layers *layers, size_t i, int blob, const char *path, struct fail *fail)
+{
+    pid_t parent = getpid(), pid;
+
+    if (layers_wait(layers, LAYERS_AT_ONCE - 1, fail) < 0)
+        return -1;
+    say(layers, i, IMAGE_STEP_UNPACKING, 0);
+    pid = fork();
+    if (pid < 0)
+        return err_errno(&fail->err, errno, "fork");
+    if (pid == 0) {
+        struct fail why = {0};
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        if (unpack_one(layers, i, blob, &why) < 0) {
+            work_say("fail %d %s", (int)fail_kind(&why), why.err.msg);
+            _exit(1);
+        }
+        if (path)
+            unlink(path);
+        say(layers, i, IMAGE_STEP_DONE, layers->manifest->layers[i].size);
+        _exit(0);
+    }
+    for (size_t slot = 0; slot < LAYERS_AT_ONCE; slot++) {
+        if (layers->running[slot] == 0) {
+            layers->running[slot] = pid;
+            break;
+        }
+    }
+    return 0;
+}
+
+static size_t count_running(const struct layers *layers)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < LAYERS_AT_ONCE; i++)
+        n += layers->running[i] != 0;
+    return n;
+}
+
+int layers_wait(struct layers *layers, size_t at_most, struct fail *fail)
+{
+    for (size_t i = 0; i < LAYERS_AT_ONCE; i++) {
+        pid_t pid = layers->running[i];
+        bool must = count_running(layers) > at_most;
+        int status;
+
+        if (pid == 0 || waitpid(pid, &status, must ? 0 : WNOHANG) != pid)
+            continue;
+        layers->running[i] = 0;
+        /* The child has said why already: the store believes the first line. */
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            return fail_set(fail, IMAGE_FAIL_OTHER, "a layer could not be unpacked (status %d)", status);
+    }
+    return 0;
+}
+
+void layers_kill(struct layers *layers)
+{
+    for (size_t i = 0; i < LAYERS_AT_ONCE; i++)
+        work_end(layers->running[i]);
+}
