@@ -91,6 +91,16 @@ static int make_folders(struct runtime *rt, struct err *err)
     return dir_make(rt->oci_root, 0700, err);
 }
 
+/* One parent per state folder: another daemon's clean-up must not take our containers for its strays. */
+static char *default_parent(const char *state_dir)
+{
+    uint32_t hash = 2166136261U; /* FNV-1a: the same in every run */
+
+    for (const char *c = state_dir; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619U;
+    return mem_printf("/berth-%08x", hash);
+}
+
 static void describe_host(struct runtime *rt)
 {
     rt->host.cgroups = cgroup_mode(rt->cgroup);
@@ -106,6 +116,7 @@ static void describe_host(struct runtime *rt)
 int runtime_new(struct loop *loop, const struct runtime_config *config, struct runtime **ret, struct err *err)
 {
     CLEANUP(runtime_free) struct runtime *rt = NEW(struct runtime);
+    CLEANUP(free) char *parent = default_parent(config->state_dir);
     const char *bpf;
 
     rt->loop = loop;
@@ -119,7 +130,7 @@ int runtime_new(struct loop *loop, const struct runtime_config *config, struct r
     if (find_oci(rt, config->oci_runtime, err) < 0 || find_shim(rt, config->shim_path, err) < 0)
         return -1;
     find_init(rt, config->init_path);
-    if (cgroup_new(config->cgroup_parent ? config->cgroup_parent : "/berth", &rt->cgroup, err) < 0 ||
+    if (cgroup_new(config->cgroup_parent ? config->cgroup_parent : parent, &rt->cgroup, err) < 0 ||
         make_folders(rt, err) < 0)
         return -1;
     read_boot_id(rt);

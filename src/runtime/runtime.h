@@ -32,20 +32,19 @@ struct runtime_stream;
 enum runtime_cgroups { RUNTIME_CGROUPS_V1, RUNTIME_CGROUPS_HYBRID, RUNTIME_CGROUPS_V2 };
 
 struct runtime_config {
-    const char *state_dir; /* absolute; made when missing */
-    const char *run_dir;   /* absolute, emptied by a reboot (/run/berth): the OCI runtime's own state, pinned
-                              namespaces */
+    const char *state_dir;     /* absolute; made when missing */
+    const char *run_dir;       /* absolute, emptied by a reboot: the OCI runtime's state, namespaces */
     const char *oci_runtime;   /* "crun", "runc" or a path; NULL: crun, else runc, from PATH */
-    const char *shim_path;     /* NULL: berth-shim beside this program, in ../libexec/berth, or from PATH */
-    const char *init_path;     /* NULL: tini-static from PATH (absent: containers that want one fail) */
-    const char *cgroup_parent; /* NULL: "/berth" */
+    const char *shim_path;     /* NULL: beside this program, in ../libexec/berth, or from PATH */
+    const char *init_path;     /* NULL: tini-static from PATH (absent: containers that want it fail) */
+    const char *cgroup_parent; /* NULL: "/berth-" and a number made of state_dir; one per runtime */
 };
 
 /* ERR_NOT_FOUND: no OCI runtime, no shim. ERR_UNSUPPORTED: no usable cgroups, not root. Config is copied. */
 int runtime_new(struct loop *loop, const struct runtime_config *config, struct runtime **ret,
                 struct err *err);
-/* NULL is fine. Containers go on; their handles are gone and no callback comes any more. Free streams before.
- */
+/* NULL is fine. Containers go on; their handles are gone and no callback comes any more. Free
+ * streams before. */
 void runtime_free(struct runtime *rt);
 DEFINE_CLEANUP(struct runtime *, runtime_free);
 

@@ -308,7 +308,8 @@ static void kill_stray_shim(void *arg, const char *name)
     if (len <= 0)
         return;
     cwd[len] = '\0';
-    if (strncmp(cwd, rt->state_dir, strlen(rt->state_dir)) != 0 || !ends_with(cwd, " (deleted)"))
+    if (strncmp(cwd, rt->state_dir, strlen(rt->state_dir)) != 0 || cwd[strlen(rt->state_dir)] != '/' ||
+        !ends_with(cwd, " (deleted)"))
         return;
     snprintf(path, sizeof(path), "/proc/%.20s/exe", name);
     len = readlink(path, exe, sizeof(exe) - 1);
