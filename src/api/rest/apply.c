@@ -21,6 +21,20 @@ static const struct kind *find_kind(struct call *call, const struct json *doc)
     return NULL;
 }
 
+/* Slips in field names are told by their place, before anything is changed. */
+static int check_fields(struct call *call, const struct kind *kind, const struct json *doc)
+{
+    CLEANUP(schema_report_done) struct schema_report report = {0};
+    struct json *copy = json_copy(call->arena, doc);
+    struct err err = {0};
+
+    if (schema_check(kind_schema(kind), call->arena, copy, false, &report, &err) < 0)
+        return failure_bad_request(&call->failure, call->arena, "%s", err.msg);
+    if (report.unknown_count)
+        return failure_bad_request(&call->failure, call->arena, "%s", report.unknown.data);
+    return 0;
+}
+
 static int apply_one(struct call *call, struct json *doc, struct json *item, struct json *warnings)
 {
     const char *given = json_at_string(doc, "metadata.namespace"), *ns = query_string(call, "namespace"),
@@ -61,6 +75,8 @@ static int apply_one(struct call *call, struct json *doc, struct json *item, str
     json_set_string(call->arena, item, "name", name);
     if (!*name)
         return failure_bad_request(&call->failure, call->arena, "metadata.name: missing");
+    if (check_fields(call, kind, doc) < 0)
+        return -1;
     before = store_get(call->store, kind->id, ns, name);
     rv = before ? before->rv : 0;
     access.kind = kind;
