@@ -9,8 +9,9 @@
 #include "base/cleanup.h"
 #include "domain/workload.h"
 
-#define CURVE_MAX         10
-#define ESTIMATE_KEYS_MAX 100000
+#define CURVE_MAX           10
+#define FORECAST_TYPICAL_MS (4 * 3600 * (int64_t)1000)
+#define ESTIMATE_KEYS_MAX   100000
 
 struct curve_point {
     uint32_t gpus;
@@ -34,7 +35,10 @@ double forecast_seconds(const struct forecast *f, uint32_t gpus, bool shared);
 double forecast_low(const struct forecast *f, double seconds);
 double forecast_high(const struct forecast *f, double seconds);
 
-/* Of a job nobody measured: declared hours, less the epochs done; typical_ms when nothing was declared. */
+bool forecast_tried(const struct forecast *f, uint32_t gpus); /* was that number measured? */
+
+/* Of a job nobody measured: declared hours, less the epochs done; FORECAST_TYPICAL_MS when nothing was
+ * declared. */
 void forecast_declared(const struct workload *w, int64_t now_ms, struct forecast *ret);
 
 /* Leaves only the points on the upper concave hull from (0, 0): adding GPUs pays less and less. Returns how

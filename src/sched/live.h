@@ -6,6 +6,7 @@
  * Positions, reasons and start estimates of everything that waits are made on request. */
 #pragma once
 
+#include "base/err.h"
 #include "sched/sched.h"
 
 #define LIVE_JOBS_MAX 1000000
@@ -45,6 +46,8 @@ DEFINE_CLEANUP(struct live *, live_free);
 int live_apply(struct live *live, const struct live_event *event, struct err *err);
 /* A better idea of how long a job takes; ERR_NOT_FOUND. */
 int live_forecast(struct live *live, uint64_t id, const struct forecast *forecast, struct err *err);
+/* What usage knows of this user changed. */
+void live_usage(struct live *live, const char *user);
 /* The cluster changed: nodes keep their indexes, placements on what has gone are LIVE_STOPPED first. */
 void live_cluster(struct live *live, const struct cluster *cluster);
 

@@ -44,6 +44,7 @@ struct sched_options {
     double rank_power;      /* berth: how strongly short jobs come first, 0..0.9 */
     double critical_margin; /* berth: a job is critical when that much of the total work time is its own */
     uint32_t probes_max;    /* restarts spent on learning a job's speed-up */
+    bool backfill;          /* fifo: jobs that fit may start before one that does not */
     bool spread_shares;     /* shares go to an empty card while there is one */
 };
 extern const struct sched_options sched_defaults;

@@ -18,5 +18,7 @@ DEFINE_CLEANUP(struct usage *, usage_free);
  */
 void usage_add(struct usage *usage, const char *user, int64_t now_ms, double gpu_ms);
 double usage_get(const struct usage *usage, const char *user, int64_t now_ms); /* GPU-ms; 0: none */
-/* 0 for less than a GPU-hour, then one more with each doubling. */
-int32_t usage_step(const struct usage *usage, const char *user, int64_t now_ms);
+/* The logarithm (base 2) of what is left of it, rounded down, as if at time 0: all users' sums shrink alike,
+ * so the order of these does not change with time, only with usage_add(). USAGE_NONE without any. */
+int32_t usage_step(const struct usage *usage, const char *user);
+#define USAGE_NONE INT32_MIN

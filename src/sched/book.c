@@ -1,0 +1,166 @@
+/* A book is made in linear time but for sorting. Shapes, selectors and users are interned in hash tables with
+ * a fixed hash, so that nothing depends on the process. */
+#include "sched/book.h"
+
+#include "base/mem.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const struct sched_options sched_defaults = {
+    .preemption = PREEMPTION_AUTO,
+    .place = PLACE_BEST_FIT,
+    .min_run_ms = 120 * 1000,
+    .restart_ms = 30 * 1000,
+    .repay_ms = 600 * 1000,
+    .las_split_ms = 16 * 3600 * (int64_t)1000,
+    .rank_power = 0.5,
+    .critical_margin = 1.1,
+    .probes_max = 2,
+    .backfill = true,
+};
+
+const struct sched_policy *const sched_policies[] = {
+    &policy_fair, &policy_fifo, &policy_srtf, &policy_las, &policy_pressure, &policy_berth, NULL,
+};
+
+const struct sched_policy *sched_policy_find(const char *name)
+{
+    for (const struct sched_policy *const *p = sched_policies; *p; p++)
+        if (streq((*p)->name, name))
+            return *p;
+    return NULL;
+}
+
+const char *sched_policy_name(const struct sched_policy *policy)
+{
+    return policy->name;
+}
+
+const char *sched_policy_summary(const struct sched_policy *policy)
+{
+    return policy->summary;
+}
+
+void book_init(struct book *book, const struct sched_policy *policy, const struct sched_view *view,
+               int64_t now)
+{
+    *book = (struct book){.policy = policy, .view = view, .now = now, .held_for.job = SCHED_NONE};
+    space_init(&book->space, view->cluster);
+    book->largest_card = cluster_largest_card(view->cluster);
+    book->smallest_card = cluster_smallest_card(view->cluster, 1);
+    book->held = mem_zalloc(view->cluster->node_count + 1);
+    if (view->options.place == PLACE_FRAGMENT && view->mix)
+        book->frag = frag_new(view->cluster, view->mix, view->mix_len);
+}
+
+void book_done(struct book *book)
+{
+    VEC_EACH(&book->users, user)
+        vec_done(&user->jobs);
+    VEC_EACH(&book->sets, set)
+        free(set->may);
+    space_done(&book->space);
+    frag_free(book->frag);
+    vec_done(&book->jobs);
+    vec_done(&book->waiting);
+    vec_done(&book->running);
+    vec_done(&book->scratch);
+    vec_done(&book->shapes);
+    vec_done(&book->sets);
+    vec_done(&book->users);
+    vec_done(&book->slots);
+    vec_done(&book->victims);
+    vec_done(&book->target);
+    vec_done(&book->unclaimed);
+    free(book->user_hash.slots);
+    free(book->shape_hash.slots);
+    free(book->set_hash.slots);
+    free(book->held);
+}
+
+const struct forecast *book_forecast(const struct book *book, uint32_t job, struct forecast *room)
+{
+    if (book->view->forecasts && book->view->forecasts[job].points > 0)
+        return &book->view->forecasts[job];
+    forecast_declared(book_job(book, job), book->now, room);
+    return room;
+}
+
+double book_rest_s(const struct book *book, uint32_t job, uint32_t gpus)
+{
+    struct forecast room;
+
+    return forecast_seconds(book_forecast(book, job, &room), gpus, false);
+}
+
+struct query book_query(const struct book *book, uint32_t job, uint32_t gpus)
+{
+    const struct shape *shape = &book->shapes.v[book->jobs.v[job].shape];
+
+    return (struct query){
+        .demand = &book_job(book, job)->demand,
+        .gpus = gpus,
+        .nodes = shape->selector.len ? book->sets.v[shape->nodes].may : NULL,
+        .rule = book->view->options.place,
+        .spread_shares = book->view->options.spread_shares,
+        .frag = book->frag,
+    };
+}
+
+void plan_done(struct plan *plan)
+{
+    vec_done(&plan->actions);
+    vec_done(&plan->waits);
+    arena_done(&plan->arena);
+}
+
+struct action *plan_add(struct plan *plan, enum action_type type, uint32_t job, const struct slot *slots,
+                        uint32_t len)
+{
+    struct slot *copy = NULL;
+
+    if (len > 0) {
+        copy = arena_alloc(&plan->arena, sizeof(*slots) * len);
+        memcpy(copy, slots, sizeof(*slots) * len);
+    }
+    vec_push(&plan->actions, (struct action){type, job, SCHED_NONE, copy, len, 0, 0});
+    return &plan->actions.v[plan->actions.len - 1];
+}
+
+/* A job just started is left alone; one in its last epoch would not notice. */
+bool may_stop(const struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+
+    return w->phase == PHASE_RUNNING && !w->keep && !workload_in_last_epoch(w) &&
+           book->now - w->started_ms >= book->view->options.min_run_ms;
+}
+
+void book_decide(struct book *book, struct plan *plan)
+{
+    plan->actions.len = 0;
+    plan->waits.len = 0;
+    arena_reset(&plan->arena);
+    VEC_EACH(&book->shapes, shape)
+        shape->failed = shape->failed_held = false;
+    book->victims_known = false;
+    book->victims.len = book->unclaimed.len = 0;
+    if (book->held_for.job != SCHED_NONE)
+        memset(book->held, 0, book->view->cluster->node_count);
+    book->held_for.job = SCHED_NONE;
+    if (book->policy->timed)
+        order_time(book);
+    book->policy->decide(book, plan);
+}
+
+void sched_plan(const struct sched_policy *policy, const struct sched_view *view, int64_t now_ms,
+                struct plan *plan)
+{
+    CLEANUP(book_done) struct book book;
+
+    book_init(&book, policy, view, now_ms);
+    order_build(&book);
+    book_decide(&book, plan);
+    explain_waits(&book, plan);
+}

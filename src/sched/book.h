@@ -1,0 +1,165 @@
+/* book - what one decision works on: jobs with their ordinals and shapes, both queues in order, the free
+ * space. Private to sched. sched_plan() makes one for a view and drops it; live keeps one and changes it. */
+#pragma once
+
+#include "sched/space.h"
+
+/* Where a job stands: smaller is earlier, compared from k[0] on, then by name, then by id. */
+struct key {
+    int64_t k[4];
+    uint32_t job, user, shape;
+    bool special; /* has a claim, or may have to wait for its not_before */
+};
+
+/* Jobs that need the same: what does not fit for one does not fit for the others. */
+struct shape {
+    struct demand demand;
+    struct labels selector;
+    uint32_t nodes;          /* index of the selector's node set */
+    enum wait_reason reason; /* of this pass, once `failed` */
+    uint32_t about;
+    bool failed;      /* does not fit */
+    bool failed_held; /* does not fit without what is held for another */
+};
+
+struct book_user {
+    const char *name;   /* NULL: anonymous */
+    int32_t step;       /* of usage */
+    VEC(uint32_t) jobs; /* in the user's own order */
+};
+
+struct node_set {
+    struct labels selector;
+    uint8_t *may; /* per node */
+    uint32_t count;
+};
+
+struct hash {
+    uint32_t *slots; /* index + 1, or 0 */
+    uint32_t size, len;
+};
+
+/* A running job that may be displaced, or the extra GPUs of an elastic one. */
+struct victim {
+    struct key key;
+    int64_t lost_gpu_ms;
+    bool shrink; /* only what it has beyond its smallest size */
+    bool taken;  /* it or another part of it is asked to stop in this pass */
+    bool leaves; /* it is */
+};
+
+struct book_job {
+    uint32_t shape, user;
+    int64_t milli;   /* thousandths of a GPU it counts as */
+    int64_t ordinal; /* running sum of its user's, including it */
+};
+
+struct book {
+    const struct sched_policy *policy;
+    const struct sched_view *view;
+    int64_t now;
+    struct space space;
+    struct frag *frag;
+    VEC(struct book_job) jobs; /* parallel to view.jobs */
+    VEC(struct key) waiting, running, scratch;
+    VEC(struct shape) shapes;
+    VEC(struct node_set) sets;
+    VEC(struct book_user) users;
+    struct hash user_hash, shape_hash, set_hash;
+    uint32_t smallest_card, largest_card;
+
+    /* of one pass */
+    VEC(struct slot) slots;     /* room for one placement */
+    VEC(uint32_t) unclaimed;    /* jobs whose claim was taken back */
+    VEC(uint32_t) target;       /* GPUs per job, of policies that decide by targets */
+    VEC(struct victim) victims; /* who could be displaced, in that order; made when first needed */
+    bool victims_known, has_leaving, has_extra;
+    uint8_t *held;       /* per node: kept for held_for */
+    struct key held_for; /* job SCHED_NONE: nothing is held */
+    int64_t held_until;
+};
+
+struct sched_policy {
+    const char *name, *summary;
+    void (*key)(const struct book *book, uint32_t job, int64_t k[4]);
+    /* Whether a waiting job may displace a running one; NULL: never. */
+    bool (*outranks)(const struct book *book, const struct key *waiter, const struct key *runner);
+    void (*decide)(struct book *book, struct plan *plan);
+    bool timed;         /* keys of running jobs change as time goes by */
+    bool timed_waiting; /* and those of waiting jobs */
+};
+
+extern const struct sched_policy policy_fair, policy_fifo, policy_srtf, policy_las, policy_pressure,
+    policy_berth;
+
+void book_init(struct book *book, const struct sched_policy *policy, const struct sched_view *view,
+               int64_t now);
+void book_done(struct book *book);
+static inline void book_done_cleanup_(struct book *book)
+{
+    book_done(book);
+}
+
+static inline const struct workload *book_job(const struct book *book, uint32_t job)
+{
+    return &book->view->jobs[job];
+}
+
+/* The forecast of the view, or one made into *room. */
+const struct forecast *book_forecast(const struct book *book, uint32_t job, struct forecast *room);
+double book_rest_s(const struct book *book, uint32_t job, uint32_t gpus); /* seconds to go */
+struct query book_query(const struct book *book, uint32_t job, uint32_t gpus);
+
+/* ---- order.c ---- */
+
+int key_cmp(const struct book *book, const struct key *a, const struct key *b);
+/* Reads all jobs of the view: users, ordinals, both queues. */
+void order_build(struct book *book);
+/* Job `job` is new, has changed or is over (`gone`): its user's ordinals and both queues follow. */
+void order_change(struct book *book, uint32_t job, bool gone);
+/* Takes (1) or gives back (-1) what a job holds in the space. */
+void book_use(struct book *book, uint32_t job, int times);
+void order_usage(struct book *book, const char *user);
+/* Time has passed: keys of running jobs of a timed policy. */
+void order_time(struct book *book);
+
+/* ---- deciding ---- */
+
+/* Starts what fits in order; the outranked make room. */
+void decide_by_rank(struct book *book, struct plan *plan);
+/* Looks at what runs, makes room in book->slots. */
+void book_survey(struct book *book);
+/* Targets: the smallest size for jobs in order, as long as there are GPUs; what runs keeps its size.
+ * Preemptive: what runs has to be in order, too. Else what runs stays, and the first that does not fit ends
+ * it. */
+void targets_in_order(struct book *book, bool preemptive);
+/* Gives those with a target the size they would like, in order, from what is left. */
+void targets_resize(struct book *book, uint32_t (*size)(const struct book *book, uint32_t job));
+/* Targets by marginal speed-up weighted by the rank of the remaining time. */
+void targets_by_speed(struct book *book);
+/* Whether a running job gains more by the change of size than its restart costs. */
+bool resize_pays(const struct book *book, uint32_t job, uint32_t from, uint32_t to);
+bool wait_is_never(enum wait_reason reason);
+/* Gives every job book->target GPUs: keeps, starts, resizes, preempts. */
+void decide_by_target(struct book *book, struct plan *plan);
+/* Hands GPUs that nobody waiting can use to elastic jobs. */
+void size_grow(struct book *book, struct plan *plan);
+/* Whether a running job may be stopped now. */
+bool may_stop(const struct book *book, uint32_t job);
+struct action *plan_add(struct plan *plan, enum action_type type, uint32_t job, const struct slot *slots,
+                        uint32_t len);
+/* Why this shape does not fit now. */
+enum wait_reason why_not(const struct book *book, const struct shape *shape);
+/* Claims that can still come true are put into the space; others are taken back. */
+void claims_restore(struct book *book, struct plan *plan);
+bool has_claim(const struct book *book, uint32_t job); /* that was restored */
+/* All that is asked to stop, as if it had gone (times -1), and back (1). */
+void leaving_use(struct book *book, int times);
+/* Lets outranked jobs make room: PREEMPT or RESIZE actions and a CLAIM. */
+bool displace(struct book *book, const struct key *waiter, struct plan *plan);
+/* Keeps nodes for the first job that has to wait, where it will fit soonest. */
+void hold_for(struct book *book, const struct key *waiter);
+/* Runs the policy: actions only. */
+void book_decide(struct book *book, struct plan *plan);
+/* Positions, reasons and start estimates, after book_decide(). */
+void explain_waits(struct book *book, struct plan *plan);

@@ -1,0 +1,380 @@
+/* The scaling model: an iteration on k GPUs takes t1 * (1 + beta * f(k)) with f(k) = 2 (k - 1) / k, the
+ * traffic of a ring all-reduce; as the batch is per GPU, k GPUs then do k / (1 + beta f(k)) times the work of
+ * one. beta has a prior and is pulled by every size that was measured; a measured size counts as measured.
+ * Sharing a card has a factor with a prior, too. All sums are plain means over iterations, so the order of
+ * samples does not matter. */
+#include "sched/estimate.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/vec.h"
+
+#include <math.h>
+
+#define BETA_PRIOR     0.08
+#define BETA_WEIGHT    20.0 /* iterations that the prior counts as */
+#define SHARED_PRIOR   0.65
+#define SHARED_WEIGHT  20.0
+#define SIGMA_DECLARED 1.0 /* of what users declare: off by a factor of e, two times of three */
+#define SIGMA_MEASURED 0.1
+#define ROWS_MAX       32 /* per key */
+#define WEIGHT_MAX     500.0
+
+struct row {
+    uint32_t gpus;
+    bool shared;
+    double weight, iteration_s; /* iterations, capped; mean */
+    double epochs, epoch_s;
+};
+
+struct model {
+    VEC(struct row) rows;
+};
+
+struct estimator {
+    struct map *models;
+};
+
+/* ---- curves ---- */
+
+static const uint32_t sizes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024};
+
+static double ring(uint32_t gpus)
+{
+    return 2.0 * (gpus - 1) / gpus;
+}
+
+static double model_rate(double beta, uint32_t gpus)
+{
+    return gpus / (1 + beta * ring(gpus));
+}
+
+/* The sizes to think about: the smallest, the largest, and well-spaced ones between. */
+static void curve_sizes(const struct demand *d, struct forecast *f)
+{
+    uint32_t unit = d->unit_gpus ? d->unit_gpus : 1, count = 0, skip;
+
+    f->points = 0;
+    if (d->min_gpus == d->max_gpus || d->min_gpus == 0) {
+        f->curve[f->points++].gpus = d->min_gpus ? d->min_gpus : 1;
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
+        count += sizes[i] > d->min_gpus && sizes[i] < d->max_gpus && sizes[i] % unit == 0;
+    skip = count > CURVE_MAX - 2 ? count - (CURVE_MAX - 2) : 0;
+    f->curve[f->points++].gpus = d->min_gpus;
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        if (sizes[i] <= d->min_gpus || sizes[i] >= d->max_gpus || sizes[i] % unit != 0)
+            continue;
+        if (skip > 0 && (sizes[i] & (sizes[i] - 1)) != 0) {
+            skip--; /* what is no power of two is left out first */
+            continue;
+        }
+        if (f->points < CURVE_MAX - 1)
+            f->curve[f->points++].gpus = sizes[i];
+    }
+    f->curve[f->points++].gpus = d->max_gpus;
+}
+
+double forecast_rate(const struct forecast *f, uint32_t gpus)
+{
+    double g0 = 0, r0 = 0;
+
+    for (uint32_t i = 0; i < f->points; i++) {
+        const struct curve_point *p = &f->curve[i];
+
+        if (gpus <= p->gpus)
+            return r0 + (p->rate - r0) * (gpus - g0) / (p->gpus - g0);
+        g0 = p->gpus;
+        r0 = p->rate;
+    }
+    return r0;
+}
+
+bool forecast_tried(const struct forecast *f, uint32_t gpus)
+{
+    for (uint32_t i = 0; i < f->points; i++)
+        if (f->curve[i].gpus == gpus)
+            return f->tried >> i & 1;
+    return false;
+}
+
+double forecast_seconds(const struct forecast *f, uint32_t gpus, bool shared)
+{
+    double rate = forecast_rate(f, gpus ? gpus : 1) * (shared ? f->shared : 1);
+
+    return rate > 0 ? f->work_s / rate : INFINITY;
+}
+
+double forecast_low(const struct forecast *f, double seconds)
+{
+    return seconds * exp(-1.28 * f->sigma);
+}
+
+double forecast_high(const struct forecast *f, double seconds)
+{
+    return seconds * exp(1.28 * f->sigma);
+}
+
+uint32_t forecast_hull(const struct forecast *f, struct curve_point *ret)
+{
+    uint32_t len = 0;
+
+    for (uint32_t i = 0; i < f->points; i++) {
+        struct curve_point p = f->curve[i];
+
+        if (!(p.rate > 0) || (len > 0 && p.rate <= ret[len - 1].rate))
+            continue;
+        /* The smallest size stays: it is what the job needs at least. */
+        while (len > 1) {
+            const struct curve_point *a = &ret[len - 2], *b = &ret[len - 1];
+
+            if ((b->rate - a->rate) * (float)(p.gpus - a->gpus) >
+                (p.rate - a->rate) * (float)(b->gpus - a->gpus))
+                break;
+            len--;
+        }
+        ret[len++] = p;
+    }
+    return len;
+}
+
+/* ---- without samples ---- */
+
+static double epochs_left(const struct workload *w)
+{
+    if (w->epochs_total == 0)
+        return 1;
+    if (w->epochs_done >= w->epochs_total)
+        return 0.01;
+    return (double)(w->epochs_total - w->epochs_done) / w->epochs_total;
+}
+
+void forecast_declared(const struct workload *w, int64_t now_ms, struct forecast *ret)
+{
+    double declared_s = (double)(w->declared_ms > 0 ? w->declared_ms : FORECAST_TYPICAL_MS) / 1000;
+    double base, attained_s;
+
+    *ret = (struct forecast){.sigma = SIGMA_DECLARED, .shared = (float)SHARED_PRIOR, .overrun = 1};
+    curve_sizes(&w->demand, ret);
+    for (uint32_t i = 0; i < ret->points; i++)
+        ret->curve[i].rate = (float)model_rate(BETA_PRIOR, ret->curve[i].gpus);
+    /* Of a gang that cannot be smaller, the hours are those on the gang. */
+    base = declared_s * ret->curve[0].rate;
+    attained_s = (double)workload_attained(w, now_ms) / 1000 * ret->curve[0].rate / ret->curve[0].gpus;
+    ret->work_s = w->epochs_total > 0 ? base * epochs_left(w) : base - attained_s;
+    if (ret->work_s < 0.1 * base && w->epochs_total == 0)
+        ret->work_s = 0.1 * base;
+    if (attained_s > base)
+        ret->overrun = (float)(base / attained_s);
+}
+
+/* ---- samples ---- */
+
+struct estimator *estimator_new(void)
+{
+    struct estimator *est = NEW(struct estimator);
+
+    est->models = map_new();
+    return est;
+}
+
+void estimator_free(struct estimator *est)
+{
+    size_t at = 0;
+    struct str key;
+    void *value;
+
+    if (!est)
+        return;
+    while (map_next(est->models, &at, &key, &value)) {
+        struct model *model = value;
+
+        vec_done(&model->rows);
+        free(model);
+    }
+    map_free(est->models);
+    free(est);
+}
+
+static struct model *model_of(const struct estimator *est, const struct estimate_key *key, bool make)
+{
+    CLEANUP(free)
+    char *text = mem_printf("%zu:%s %s %u", key->image ? strlen(key->image) : 0, key->image ? key->image : "",
+                            key->script ? key->script : "", key->batch_size);
+    struct model *model = map_get(est->models, str_from(text));
+
+    if (!model && make && map_len(est->models) < ESTIMATE_KEYS_MAX) {
+        model = NEW(struct model);
+        map_set(est->models, str_from(text), model);
+    }
+    return model;
+}
+
+static struct row *row_of(struct model *model, uint32_t gpus, bool shared)
+{
+    VEC_EACH(&model->rows, row)
+        if (row->gpus == gpus && row->shared == shared)
+            return row;
+    if (model->rows.len >= ROWS_MAX)
+        return NULL;
+    vec_push(&model->rows, (struct row){.gpus = gpus, .shared = shared});
+    return &model->rows.v[model->rows.len - 1];
+}
+
+static bool sane(double seconds)
+{
+    return isfinite(seconds) && seconds > 0 && seconds < 1e9;
+}
+
+bool estimator_add(struct estimator *est, const struct estimate_key *key, const struct sample *s)
+{
+    struct model *model;
+    struct row *row;
+
+    if (s->gpus == 0 || ((!sane(s->iteration_s) || s->iterations == 0) && !sane(s->epoch_s)))
+        return false;
+    model = model_of(est, key, true);
+    row = model ? row_of(model, s->gpus, s->shared) : NULL;
+    if (!row)
+        return false;
+    if (sane(s->iteration_s) && s->iterations > 0) {
+        row->weight += s->iterations;
+        row->iteration_s += (s->iteration_s - row->iteration_s) * s->iterations / row->weight;
+        row->weight = fmin(row->weight, WEIGHT_MAX); /* so that a job that changes is followed */
+    }
+    if (sane(s->epoch_s)) {
+        row->epochs = fmin(row->epochs + 1, 20);
+        row->epoch_s += (s->epoch_s - row->epoch_s) / row->epochs;
+    }
+    return true;
+}
+
+bool estimator_row(const struct estimator *est, const struct estimate_key *key, uint32_t i,
+                   struct sample *ret)
+{
+    const struct model *model = model_of(est, key, false);
+
+    if (!model || i >= model->rows.len)
+        return false;
+    *ret = (struct sample){
+        model->rows.v[i].gpus,        model->rows.v[i].shared,  (uint32_t)model->rows.v[i].weight,
+        model->rows.v[i].iteration_s, model->rows.v[i].epoch_s, 0};
+    return true;
+}
+
+/* ---- from samples ---- */
+
+struct fit {
+    double t1, beta, shared;
+    double epoch_factor; /* an epoch takes that much longer than its iterations: validation, loading */
+};
+
+/* Seconds of an iteration on one GPU alone, as the best-known row tells. */
+static bool fit_base(const struct model *model, struct fit *fit)
+{
+    double most = 0;
+
+    VEC_EACH(&model->rows, row) {
+        double weight = row->weight * (row->gpus == 1 ? 4 : 1) * (row->shared ? 0.25 : 1);
+
+        if (weight > most) {
+            most = weight;
+            fit->t1 = row->iteration_s / (1 + fit->beta * ring(row->gpus)) * (row->shared ? fit->shared : 1);
+        }
+    }
+    return most > 0;
+}
+
+static void fit_beta(const struct model *model, struct fit *fit)
+{
+    double over = BETA_PRIOR * BETA_WEIGHT, under = BETA_WEIGHT;
+
+    VEC_EACH(&model->rows, row) {
+        double f = ring(row->gpus), seen = row->iteration_s / fit->t1 - 1;
+
+        if (row->shared || row->gpus < 2 || row->weight <= 0)
+            continue;
+        over += row->weight * f * fmax(seen, -0.2);
+        under += row->weight * f * f;
+    }
+    fit->beta = fmax(over / under, 0);
+}
+
+static void fit_shared(const struct model *model, struct fit *fit)
+{
+    double over = SHARED_PRIOR * SHARED_WEIGHT, under = SHARED_WEIGHT;
+
+    VEC_EACH(&model->rows, row)
+        if (row->shared && row->weight > 0) {
+            over += row->weight * fmin(fit->t1 * (1 + fit->beta * ring(row->gpus)) / row->iteration_s, 1);
+            under += row->weight;
+        }
+    fit->shared = over / under;
+}
+
+static double iterations_of(uint64_t training_set, uint32_t batch, uint32_t gpus)
+{
+    return fmax(floor((double)training_set / ((double)batch * gpus)), 1);
+}
+
+static void fit_epoch(const struct model *model, uint64_t training_set, uint32_t batch, struct fit *fit)
+{
+    double over = 0, under = 0;
+
+    VEC_EACH(&model->rows, row)
+        if (row->epochs > 0 && row->weight > 0) {
+            double plain = iterations_of(training_set, batch, row->gpus) * row->iteration_s;
+
+            over += row->epochs * fmin(fmax(row->epoch_s / plain, 1), 10);
+            under += row->epochs;
+        }
+    fit->epoch_factor = under > 0 ? over / under : 1;
+}
+
+static void curve_from(const struct model *model, const struct fit *fit, struct forecast *ret)
+{
+    for (uint32_t i = 0; i < ret->points; i++) {
+        struct curve_point *p = &ret->curve[i];
+        double t = fit->t1 * (1 + fit->beta * ring(p->gpus));
+
+        VEC_EACH(&model->rows, row)
+            if (row->gpus == p->gpus && !row->shared && row->weight > 0) {
+                double trust = row->weight / (row->weight + 3);
+
+                t = t * (1 - trust) + row->iteration_s * trust;
+                ret->tried |= 1U << i;
+            }
+        p->rate = (float)(p->gpus * fit->t1 / t);
+    }
+}
+
+void estimator_forecast(const struct estimator *est, const struct estimate_key *key, const struct workload *w,
+                        uint64_t training_set, int64_t now_ms, struct forecast *ret)
+{
+    const struct model *model = model_of(est, key, false);
+    struct fit fit = {0, BETA_PRIOR, SHARED_PRIOR, 1};
+    double epoch1_s, total_s, attained_s;
+
+    forecast_declared(w, now_ms, ret);
+    if (!model || !fit_base(model, &fit))
+        return;
+    for (int i = 0; i < 3; i++) {
+        fit_beta(model, &fit);
+        fit_shared(model, &fit);
+        fit_base(model, &fit);
+    }
+    curve_from(model, &fit, ret);
+    ret->shared = (float)fit.shared;
+    if (training_set == 0 || key->batch_size == 0 || w->epochs_total == 0)
+        return;
+    fit_epoch(model, training_set, key->batch_size, &fit);
+    epoch1_s = iterations_of(training_set, key->batch_size, 1) * fit.t1 * fit.epoch_factor;
+    total_s = epoch1_s * w->epochs_total;
+    ret->work_s = total_s * epochs_left(w);
+    ret->measured = true;
+    ret->sigma = SIGMA_MEASURED + 0.3 / (1 + w->epochs_done);
+    attained_s = (double)workload_attained(w, now_ms) / 1000;
+    if (w->declared_ms > 0 && attained_s > (double)w->declared_ms / 1000)
+        ret->overrun = (float)((double)w->declared_ms / 1000 / attained_s);
+}

@@ -1,0 +1,364 @@
+/* Workloads live in an array whose places are reused; the book (book.h) keeps their order and the space. User
+ * names and selectors are interned for good, as the book points at them. A decision changes the space as it
+ * goes; it is copied before and put back after, which is a few kilobytes. */
+#include "sched/live.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "sched/book.h"
+
+#include <stdlib.h>
+
+struct live {
+    VEC(struct workload) jobs;
+    VEC(struct forecast) forecasts;
+    VEC(uint32_t) free_places;
+    struct map *by_id;
+    struct map *texts; /* interned */
+    struct arena arena;
+    struct sched_view view;
+    struct book book;
+    struct cluster cluster;
+};
+
+struct live *live_new(const struct sched_policy *policy, const struct cluster *cluster,
+                      const struct sched_options *options, const struct usage *usage)
+{
+    struct live *live = NEW(struct live);
+
+    live->by_id = map_new();
+    live->texts = map_new();
+    live->cluster = *cluster;
+    live->view = (struct sched_view){.cluster = &live->cluster, .usage = usage, .options = *options};
+    book_init(&live->book, policy, &live->view, 0);
+    order_build(&live->book);
+    return live;
+}
+
+static void job_free(struct workload *w)
+{
+    free((char *)w->name);
+    free((struct slot *)w->placement.v);
+    free((struct slot *)w->claim.v);
+    *w = (struct workload){.phase = PHASE_CANCELLED};
+}
+
+void live_free(struct live *live)
+{
+    if (!live)
+        return;
+    VEC_EACH(&live->jobs, w)
+        job_free(w);
+    vec_done(&live->jobs);
+    vec_done(&live->forecasts);
+    vec_done(&live->free_places);
+    map_free(live->by_id);
+    map_free(live->texts);
+    arena_done(&live->arena);
+    book_done(&live->book);
+    free(live);
+}
+
+static struct str id_key(const uint64_t *id)
+{
+    return (struct str){(const char *)id, sizeof(*id)};
+}
+
+uint32_t live_find(const struct live *live, uint64_t id)
+{
+    return (uint32_t)(uintptr_t)map_get(live->by_id, id_key(&id)) - 1;
+}
+
+const struct sched_view *live_view(const struct live *live)
+{
+    return &live->view;
+}
+
+static const char *intern(struct live *live, const char *text)
+{
+    char *known;
+
+    if (!text)
+        return NULL;
+    known = map_get(live->texts, str_from(text));
+    if (!known) {
+        known = arena_strdup(&live->arena, text);
+        map_set(live->texts, str_from(text), known);
+    }
+    return known;
+}
+
+static void set_placement(struct placement *at, struct placement to)
+{
+    struct slot *copy = to.len ? mem_dup(to.v, sizeof(*to.v) * to.len) : NULL;
+
+    free((struct slot *)at->v);
+    *at = (struct placement){copy, to.len};
+}
+
+static struct labels copy_selector(struct live *live, struct labels from)
+{
+    struct label *v;
+
+    if (from.len == 0)
+        return (struct labels){0};
+    v = arena_alloc(&live->arena, sizeof(*v) * from.len);
+    for (size_t i = 0; i < from.len; i++)
+        v[i] = (struct label){intern(live, from.v[i].key), intern(live, from.v[i].value)};
+    return (struct labels){v, from.len};
+}
+
+static void show(struct live *live)
+{
+    live->view.jobs = live->jobs.v;
+    live->view.job_count = (uint32_t)live->jobs.len;
+    live->view.forecasts = live->forecasts.v;
+}
+
+static uint32_t new_place(struct live *live, uint64_t id)
+{
+    uint32_t job;
+
+    if (live->free_places.len > 0) {
+        job = vec_pop(&live->free_places);
+    } else {
+        job = (uint32_t)live->jobs.len;
+        vec_push(&live->jobs, (struct workload){.phase = PHASE_CANCELLED});
+        vec_push(&live->forecasts, (struct forecast){0});
+    }
+    live->forecasts.v[job].points = 0;
+    map_set(live->by_id, id_key(&id), (void *)(uintptr_t)(job + 1));
+    show(live);
+    return job;
+}
+
+/* ---- events ---- */
+
+static int add(struct live *live, const struct live_event *event, struct err *err)
+{
+    const struct workload *from = &event->workload;
+    const char *fault = demand_fault(&from->demand);
+    uint32_t job = live_find(live, from->id);
+    struct workload w = *from;
+
+    if (from->id == 0 || fault)
+        return err_set(err, ERR_INVALID, "workload: %s", fault ? fault : "has no id");
+    if (phase_is_over(from->phase) || phase_holds(from->phase) != (from->placement.len > 0))
+        return err_set(err, ERR_INVALID, "workload: phase and placement do not agree");
+    if (job == SCHED_NONE && map_len(live->by_id) >= LIVE_JOBS_MAX)
+        return err_set(err, ERR_LIMIT, "more than %d jobs", LIVE_JOBS_MAX);
+    w.placement = w.claim = (struct placement){0};
+    set_placement(&w.placement, from->placement);
+    set_placement(&w.claim, from->claim);
+    w.name = mem_strdup(from->name);
+    w.user = intern(live, from->user);
+    w.selector = copy_selector(live, from->selector);
+    if (job == SCHED_NONE)
+        job = new_place(live, from->id);
+    else
+        book_use(&live->book, job, -1);
+    job_free(&live->jobs.v[job]);
+    live->jobs.v[job] = w;
+    book_use(&live->book, job, 1);
+    order_change(&live->book, job, false);
+    return 0;
+}
+
+static int step(const struct workload *w, enum change change, enum phase *ret, struct err *err)
+{
+    if (!lifecycle_next(w->phase, change, ret))
+        return err_set(err, ERR_CONFLICT, "job '%s' is %s: cannot be %s", w->name ? w->name : "",
+                       phase_name(w->phase), change_name(change));
+    return 0;
+}
+
+static int start(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    struct workload *w = &live->jobs.v[job];
+    enum phase next = w->phase;
+
+    if (step(w, CHANGE_START, &next, err) < 0)
+        return -1;
+    if (!space_fits(&live->book.space, &w->demand, event->slots))
+        return err_set(err, ERR_INVALID, "job '%s': its place is not free", w->name ? w->name : "");
+    w->restarts += w->phase == PHASE_PREEMPTED;
+    w->phase = next;
+    w->started_ms = event->at_ms;
+    w->saved_ms = 0;
+    set_placement(&w->placement, event->slots);
+    set_placement(&w->claim, (struct placement){0});
+    book_use(&live->book, job, 1);
+    order_change(&live->book, job, false);
+    return 0;
+}
+
+static int ask_stop(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    struct workload *w = &live->jobs.v[job];
+
+    (void)event;
+    return step(w, CHANGE_ASK_STOP, &w->phase, err);
+}
+
+static int stopped(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    struct workload *w = &live->jobs.v[job];
+    enum phase next = w->phase;
+
+    if (step(w, w->phase == PHASE_PREEMPTING ? CHANGE_STOPPED : CHANGE_LOST, &next, err) < 0)
+        return -1;
+    book_use(&live->book, job, -1);
+    w->attained_gpu_ms = workload_attained(w, event->at_ms);
+    w->phase = next;
+    set_placement(&w->placement, (struct placement){0});
+    order_change(&live->book, job, false);
+    return 0;
+}
+
+static int claim(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    if (event->slots.len > 0 && !space_exists(&live->book.space, event->slots))
+        return err_set(err, ERR_INVALID, "a claim on a card that does not exist");
+    set_placement(&live->jobs.v[job].claim, event->slots);
+    order_change(&live->book, job, false);
+    return 0;
+}
+
+static int epoch(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    struct workload *w = &live->jobs.v[job];
+
+    (void)err;
+    if (event->epochs_done > w->epochs_done)
+        w->epochs_done = event->epochs_done;
+    w->saved_ms = event->at_ms;
+    return 0;
+}
+
+static int relabel(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    (void)err;
+    live->jobs.v[job].priority = event->priority;
+    live->jobs.v[job].user = intern(live, event->user);
+    order_change(&live->book, job, false);
+    return 0;
+}
+
+static int end(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    (void)err;
+    book_use(&live->book, job, -1);
+    order_change(&live->book, job, true);
+    map_remove(live->by_id, id_key(&event->id));
+    job_free(&live->jobs.v[job]);
+    vec_push(&live->free_places, job);
+    return 0;
+}
+
+static int (*const handlers[])(struct live *, uint32_t, const struct live_event *, struct err *) = {
+    [LIVE_START] = start, [LIVE_ASK_STOP] = ask_stop, [LIVE_CLAIM] = claim, [LIVE_STOPPED] = stopped,
+    [LIVE_EPOCH] = epoch, [LIVE_RELABEL] = relabel,   [LIVE_END] = end,
+};
+
+int live_apply(struct live *live, const struct live_event *event, struct err *err)
+{
+    uint32_t job;
+
+    live->book.now = event->at_ms;
+    if (event->type == LIVE_ADD)
+        return add(live, event, err);
+    job = live_find(live, event->id);
+    if (job == SCHED_NONE)
+        return err_set(err, ERR_NOT_FOUND, "no job %llu", (unsigned long long)event->id);
+    return handlers[event->type](live, job, event, err);
+}
+
+int live_forecast(struct live *live, uint64_t id, const struct forecast *forecast, struct err *err)
+{
+    uint32_t job = live_find(live, id);
+
+    if (job == SCHED_NONE)
+        return err_set(err, ERR_NOT_FOUND, "no job %llu", (unsigned long long)id);
+    live->forecasts.v[job] = *forecast;
+    order_change(&live->book, job, false);
+    return 0;
+}
+
+void live_usage(struct live *live, const char *user)
+{
+    order_usage(&live->book, user);
+}
+
+void live_cluster(struct live *live, const struct cluster *cluster)
+{
+    const struct sched_policy *policy = live->book.policy;
+    int64_t now = live->book.now;
+
+    book_done(&live->book);
+    live->cluster = *cluster;
+    book_init(&live->book, policy, &live->view, now);
+    order_build(&live->book);
+    for (uint32_t job = 0; job < live->jobs.len; job++)
+        if (phase_is_over(live->jobs.v[job].phase))
+            live->book.jobs.v[job].user = SCHED_NONE;
+}
+
+/* ---- deciding ---- */
+
+static void decide(struct live *live, int64_t now_ms, struct plan *plan, bool explain)
+{
+    struct book *book = &live->book;
+    struct space kept = book->space;
+    size_t nodes = sizeof(*kept.nodes) * (kept.node_count + 1),
+           cards = sizeof(*kept.cards) * (kept.card_count + 1);
+
+    book->space.nodes = mem_dup(kept.nodes, nodes);
+    book->space.cards = mem_dup(kept.cards, cards);
+    book->now = now_ms;
+    book_decide(book, plan);
+    if (explain)
+        explain_waits(book, plan);
+    free(book->space.nodes);
+    free(book->space.cards);
+    book->space = kept;
+}
+
+void live_decide(struct live *live, int64_t now_ms, struct plan *plan)
+{
+    decide(live, now_ms, plan, false);
+}
+
+void live_plan(struct live *live, int64_t now_ms, struct plan *plan)
+{
+    decide(live, now_ms, plan, true);
+}
+
+static uint64_t digest(uint64_t hash, const void *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3ULL;
+    return hash;
+}
+
+uint64_t live_digest(const struct live *live)
+{
+    uint64_t hash = 0xcbf29ce484222325ULL;
+
+    VEC_EACH(&live->jobs, w) {
+        const uint64_t numbers[] = {w->id,          (uint64_t)w->phase,      (uint64_t)w->priority,
+                                    w->epochs_done, w->attained_gpu_ms,      w->restarts,
+                                    w->claim.len,   (uint64_t)w->started_ms, (uint64_t)w->saved_ms};
+
+        hash = digest(hash, numbers, sizeof(numbers));
+        hash = digest(hash, w->placement.v, sizeof(*w->placement.v) * w->placement.len);
+        hash = digest(hash, w->user ? w->user : "", w->user ? strlen(w->user) : 0);
+    }
+    if (live->book.policy->timed) /* their queues are as of the last decision */
+        return hash;
+    VEC_EACH(&live->book.waiting, key)
+        hash = digest(hash, &key->job, sizeof(key->job));
+    VEC_EACH(&live->book.running, key)
+        hash = digest(hash, &key->job, sizeof(key->job));
+    return digest(hash, live->book.space.cards,
+                  sizeof(*live->book.space.cards) * live->book.space.card_count);
+}

@@ -1,0 +1,438 @@
+/* The order of the queue. Each user's jobs are in the user's own order (CPU-only first, higher priority,
+ * earlier submission, name); a job's ordinal is the sum of the GPUs up to and including it. The policy makes
+ * a key of that; both queues are kept sorted by it. A change re-ranks one user: the user's keys are taken out
+ * and merged in again, two passes over arrays, which at ten thousand jobs costs less than moving them one by
+ * one. */
+#include "base/mem.h"
+#include "sched/book.h"
+
+/* ---- interning ---- */
+
+static uint64_t mix_in(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+    return hash ^ hash >> 29;
+}
+
+static uint64_t mix_text(uint64_t hash, const char *s)
+{
+    for (; s && *s; s++)
+        hash = (hash ^ (unsigned char)*s) * 0x100000001b3ULL;
+    return mix_in(hash, s != NULL);
+}
+
+static uint64_t hash_selector(struct labels selector)
+{
+    uint64_t hash = selector.len;
+
+    for (size_t i = 0; i < selector.len; i++)
+        hash = mix_text(mix_text(hash, selector.v[i].key), selector.v[i].value);
+    return hash;
+}
+
+static bool same_selector(struct labels a, struct labels b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (!streq(a.v[i].key, b.v[i].key) || !streq(a.v[i].value, b.v[i].value))
+            return false;
+    return true;
+}
+
+struct wanted {
+    const struct workload *w;
+    uint64_t (*hash)(const struct book *book, uint32_t index); /* of what is there */
+    bool (*same)(const struct book *book, uint32_t index, const struct workload *w);
+};
+
+/* The place of what equals `wanted` in the table, or a free one. */
+static uint32_t *hash_find(const struct book *book, struct hash *table, uint64_t hash,
+                           const struct wanted *wanted)
+{
+    uint32_t at;
+
+    if (table->len * 2 >= table->size) {
+        struct hash more = {.size = table->size ? table->size * 2 : 64};
+
+        more.slots = mem_zalloc(sizeof(*more.slots) * more.size);
+        for (uint32_t i = 0; i < table->size; i++)
+            if (table->slots[i]) {
+                uint32_t to = (uint32_t)wanted->hash(book, table->slots[i] - 1) & (more.size - 1);
+
+                while (more.slots[to])
+                    to = (to + 1) & (more.size - 1);
+                more.slots[to] = table->slots[i];
+                more.len++;
+            }
+        free(table->slots);
+        *table = more;
+    }
+    at = (uint32_t)hash & (table->size - 1);
+    while (table->slots[at] && !wanted->same(book, table->slots[at] - 1, wanted->w))
+        at = (at + 1) & (table->size - 1);
+    return &table->slots[at];
+}
+
+static uint64_t user_hash(const struct book *book, uint32_t index)
+{
+    return mix_text(1, book->users.v[index].name);
+}
+
+static bool user_same(const struct book *book, uint32_t index, const struct workload *w)
+{
+    return streq(book->users.v[index].name, w->user);
+}
+
+static uint32_t user_of(struct book *book, const struct workload *w)
+{
+    struct wanted wanted = {w, user_hash, user_same};
+    uint32_t *place = hash_find(book, &book->user_hash, mix_text(1, w->user), &wanted);
+
+    if (!*place) {
+        struct book_user user = {.name = w->user, .step = usage_step(book->view->usage, w->user)};
+
+        vec_push(&book->users, user);
+        *place = (uint32_t)book->users.len;
+        book->user_hash.len++;
+    }
+    return *place - 1;
+}
+
+static uint64_t set_hash(const struct book *book, uint32_t index)
+{
+    return hash_selector(book->sets.v[index].selector);
+}
+
+static bool set_same(const struct book *book, uint32_t index, const struct workload *w)
+{
+    return same_selector(book->sets.v[index].selector, w->selector);
+}
+
+static uint32_t set_of(struct book *book, const struct workload *w)
+{
+    struct wanted wanted = {w, set_hash, set_same};
+    uint32_t *place = hash_find(book, &book->set_hash, hash_selector(w->selector), &wanted);
+
+    if (!*place) {
+        const struct cluster *cluster = book->view->cluster;
+        struct node_set set = {w->selector, mem_zalloc(cluster->node_count + 1), 0};
+
+        for (uint32_t n = 0; n < cluster->node_count; n++)
+            set.count += set.may[n] = labels_match(cluster->nodes[n].labels, w->selector);
+        vec_push(&book->sets, set);
+        *place = (uint32_t)book->sets.len;
+        book->set_hash.len++;
+    }
+    return *place - 1;
+}
+
+static uint64_t hash_demand(const struct demand *d, struct labels selector)
+{
+    uint64_t hash = hash_selector(selector);
+
+    hash = mix_in(hash, (uint64_t)d->min_gpus << 32 | d->unit_gpus);
+    hash = mix_in(hash, (uint64_t)d->mib << 1 | d->exclusive);
+    return mix_in(mix_in(hash, (uint64_t)d->each.cpu_milli), (uint64_t)d->each.mem_mib);
+}
+
+static uint64_t shape_hash(const struct book *book, uint32_t index)
+{
+    return hash_demand(&book->shapes.v[index].demand, book->shapes.v[index].selector);
+}
+
+static bool shape_same(const struct book *book, uint32_t index, const struct workload *w)
+{
+    const struct demand *a = &book->shapes.v[index].demand, *b = &w->demand;
+
+    return a->min_gpus == b->min_gpus && a->unit_gpus == b->unit_gpus && a->mib == b->mib &&
+           a->exclusive == b->exclusive && a->each.cpu_milli == b->each.cpu_milli &&
+           a->each.mem_mib == b->each.mem_mib && same_selector(book->shapes.v[index].selector, w->selector);
+}
+
+static uint32_t shape_of(struct book *book, const struct workload *w)
+{
+    struct wanted wanted = {w, shape_hash, shape_same};
+    uint32_t *place = hash_find(book, &book->shape_hash, hash_demand(&w->demand, w->selector), &wanted);
+
+    if (!*place) {
+        struct shape shape = {.demand = w->demand, .selector = w->selector, .about = SCHED_NONE};
+
+        shape.nodes = set_of(book, w);
+        vec_push(&book->shapes, shape);
+        *place = (uint32_t)book->shapes.len;
+        book->shape_hash.len++;
+    }
+    return *place - 1;
+}
+
+/* ---- sorting ---- */
+
+int key_cmp(const struct book *book, const struct key *a, const struct key *b)
+{
+    for (int i = 0; i < 4; i++)
+        if (a->k[i] != b->k[i])
+            return a->k[i] < b->k[i] ? -1 : 1;
+    const struct workload *v = book_job(book, a->job), *w = book_job(book, b->job);
+    int names = v->name && w->name ? strcmp(v->name, w->name) : (v->name != NULL) - (w->name != NULL);
+
+    return names ? names : (v->id > w->id) - (v->id < w->id);
+}
+
+static bool keys_sorted(const struct book *book, const struct key *v, size_t len)
+{
+    for (size_t i = 1; i < len; i++)
+        if (key_cmp(book, &v[i - 1], &v[i]) > 0)
+            return false;
+    return true;
+}
+
+static void merge(const struct book *book, const struct key *a, size_t a_len, const struct key *b,
+                  size_t b_len, struct key *to)
+{
+    while (a_len && b_len)
+        if (key_cmp(book, a, b) <= 0)
+            *to++ = *a++, a_len--;
+        else
+            *to++ = *b++, b_len--;
+    memcpy(to, a_len ? a : b, (a_len ? a_len : b_len) * sizeof(*to));
+}
+
+#define RUN 8
+
+static void keys_sort(const struct book *book, struct key *v, size_t len)
+{
+    CLEANUP(free) struct key *room = NULL;
+    struct key *from = v, *to;
+
+    if (len < 2 || keys_sorted(book, v, len))
+        return;
+    for (size_t start = 0; start < len; start += RUN)
+        for (size_t i = start + 1; i < len && i < start + RUN; i++) {
+            struct key one = v[i];
+            size_t k = i;
+
+            for (; k > start && key_cmp(book, &one, &v[k - 1]) < 0; k--)
+                v[k] = v[k - 1];
+            v[k] = one;
+        }
+    to = room = mem_alloc(sizeof(*v) * len);
+    for (size_t width = RUN; width < len; width *= 2) {
+        struct key *swap = from;
+
+        for (size_t i = 0; i < len; i += 2 * width) {
+            size_t a = len - i < width ? len - i : width;
+            size_t b = len - i - a < width ? len - i - a : width;
+
+            merge(book, from + i, a, from + i + a, b, to + i);
+        }
+        from = to;
+        to = swap;
+    }
+    if (from != v)
+        memcpy(v, from, sizeof(*v) * len);
+}
+
+/* ---- ordinals ---- */
+
+/* Where a job stands among its user's. */
+static struct key own_key(const struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+    uint32_t user = book->jobs.v[job].user;
+
+    return (struct key){
+        {user, w->demand.max_gpus > 0, -(int64_t)w->priority, w->submit_ms}, job, user, 0, false};
+}
+
+static void read_job(struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+    uint32_t mib = book->smallest_card, user = user_of(book, w), shape = shape_of(book, w);
+
+    if (!demand_whole(&w->demand)) {
+        mib = w->demand.mib <= book->smallest_card
+                  ? mib
+                  : cluster_smallest_card(book->view->cluster, w->demand.mib);
+        if (phase_holds(w->phase) && w->placement.len && w->placement.v[0].card != SLOT_CPU)
+            mib = book->view->cluster->nodes[w->placement.v[0].node].gpus[w->placement.v[0].card].mem_mib;
+    }
+    book->jobs.v[job].shape = shape;
+    book->jobs.v[job].user = user;
+    book->jobs.v[job].milli = demand_milli(&w->demand, w->demand.min_gpus, mib);
+}
+
+static void sum_ordinals(struct book *book, const struct book_user *user)
+{
+    int64_t sum = 0;
+
+    VEC_EACH(&user->jobs, job) {
+        struct book_job *of = &book->jobs.v[*job];
+
+        sum += of->milli;
+        of->ordinal = user->name ? sum : of->milli;
+    }
+}
+
+static void push_key(struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+    struct key key = {.job = job, .user = book->jobs.v[job].user, .shape = book->jobs.v[job].shape};
+
+    key.special = w->claim.len > 0 || w->not_before_ms > 0;
+    book->policy->key(book, job, key.k);
+    if (phase_holds(w->phase))
+        vec_push(&book->running, key);
+    else
+        vec_push(&book->waiting, key);
+}
+
+void book_use(struct book *book, uint32_t job, int times)
+{
+    const struct workload *w = book_job(book, job);
+
+    if (phase_holds(w->phase) && space_exists(&book->space, w->placement))
+        space_use(&book->space, &w->demand, w->placement, times);
+}
+
+void order_build(struct book *book)
+{
+    vec_reserve(&book->jobs, book->view->job_count + 1);
+    vec_reserve(&book->scratch, book->view->job_count + 1);
+    memset(book->jobs.v, 0, sizeof(*book->jobs.v) * book->view->job_count);
+    book->jobs.len = book->view->job_count;
+    for (uint32_t job = 0; job < book->view->job_count; job++)
+        if (!phase_is_over(book_job(book, job)->phase)) {
+            read_job(book, job);
+            vec_push(&book->scratch, own_key(book, job));
+            book_use(book, job, 1);
+        }
+    keys_sort(book, book->scratch.v, book->scratch.len);
+    VEC_EACH(&book->scratch, key)
+        vec_push(&book->users.v[key->user].jobs, key->job);
+    VEC_EACH(&book->users, user)
+        sum_ordinals(book, user);
+    VEC_EACH(&book->scratch, key)
+        push_key(book, key->job);
+    keys_sort(book, book->waiting.v, book->waiting.len);
+    keys_sort(book, book->running.v, book->running.len);
+}
+
+/* ---- changes ---- */
+
+static size_t keys_without(struct key *v, size_t len, uint32_t user, uint32_t job)
+{
+    size_t to = 0;
+
+    while (to < len && v[to].user != user && v[to].job != job)
+        to++;
+    for (size_t i = to; i < len; i++)
+        if (v[i].user != user && v[i].job != job)
+            v[to++] = v[i];
+    return to;
+}
+
+static void take_out(struct book *book, uint32_t user, uint32_t job)
+{
+    book->waiting.len = keys_without(book->waiting.v, book->waiting.len, user, job);
+    book->running.len = keys_without(book->running.v, book->running.len, user, job);
+}
+
+/* Sorts what stands from `old` on and merges it, from the end, with what stands before, which is sorted. */
+static void merge_new(struct book *book, struct key *v, size_t old, size_t len)
+{
+    size_t fresh = len - old;
+    struct key *room;
+
+    if (fresh == 0)
+        return;
+    keys_sort(book, v + old, fresh);
+    vec_reserve(&book->scratch, fresh);
+    room = book->scratch.v;
+    memcpy(room, v + old, sizeof(*v) * fresh);
+    while (fresh > 0)
+        if (old > 0 && key_cmp(book, &v[old - 1], &room[fresh - 1]) > 0) {
+            v[--len] = v[--old];
+        } else {
+            v[--len] = room[--fresh];
+        }
+}
+
+static void rerank(struct book *book, uint32_t user, uint32_t job)
+{
+    size_t waiting, running;
+
+    take_out(book, user, job);
+    waiting = book->waiting.len;
+    running = book->running.len;
+    sum_ordinals(book, &book->users.v[user]);
+    VEC_EACH(&book->users.v[user].jobs, one)
+        push_key(book, *one);
+    merge_new(book, book->waiting.v, waiting, book->waiting.len);
+    merge_new(book, book->running.v, running, book->running.len);
+}
+
+static void forget(struct book *book, uint32_t user, uint32_t job)
+{
+    struct book_user *of = &book->users.v[user];
+
+    for (size_t i = 0; i < of->jobs.len; i++)
+        if (of->jobs.v[i] == job) {
+            vec_remove(&of->jobs, i);
+            return;
+        }
+}
+
+void order_change(struct book *book, uint32_t job, bool gone)
+{
+    uint32_t old = SCHED_NONE, user;
+    struct book_user *of;
+    struct key key;
+    size_t at;
+
+    while (book->jobs.len <= job)
+        vec_push(&book->jobs, (struct book_job){.user = SCHED_NONE});
+    old = book->jobs.v[job].user;
+    if (old != SCHED_NONE)
+        forget(book, old, job);
+    if (gone) {
+        book->jobs.v[job].user = SCHED_NONE;
+        rerank(book, old, job);
+        return;
+    }
+    read_job(book, job);
+    user = book->jobs.v[job].user;
+    of = &book->users.v[user];
+    key = own_key(book, job);
+    for (at = of->jobs.len; at > 0; at--) {
+        struct key before = own_key(book, of->jobs.v[at - 1]);
+
+        if (key_cmp(book, &before, &key) < 0)
+            break;
+    }
+    vec_insert(&of->jobs, at, job);
+    if (old != SCHED_NONE && old != user)
+        rerank(book, old, job);
+    rerank(book, user, job);
+}
+
+void order_usage(struct book *book, const char *name)
+{
+    VEC_EACH(&book->users, user)
+        if (streq(user->name, name)) {
+            user->step = usage_step(book->view->usage, name);
+            rerank(book, (uint32_t)(user - book->users.v), SCHED_NONE);
+        }
+}
+
+void order_time(struct book *book)
+{
+    VEC_EACH(&book->running, key)
+        book->policy->key(book, key->job, key->k);
+    keys_sort(book, book->running.v, book->running.len);
+    if (!book->policy->timed_waiting)
+        return;
+    VEC_EACH(&book->waiting, key)
+        book->policy->key(book, key->job, key->k);
+    keys_sort(book, book->waiting.v, book->waiting.len);
+}

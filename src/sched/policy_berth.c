@@ -1,0 +1,27 @@
+/* berth - ours: GPUs go where they speed up the most, short jobs first, changes only where they repay their
+ * restart. See targets.c. */
+#include "sched/book.h"
+
+static void key(const struct book *book, uint32_t job, int64_t k[4])
+{
+    const struct workload *w = book_job(book, job);
+
+    k[0] = w->demand.max_gpus > 0;
+    k[1] = (int64_t)(book_rest_s(book, job, w->demand.min_gpus) * 1000);
+    k[2] = w->submit_ms;
+    k[3] = 0;
+}
+
+static void decide(struct book *book, struct plan *plan)
+{
+    targets_by_speed(book);
+    decide_by_target(book, plan);
+}
+
+const struct sched_policy policy_berth = {
+    .name = "berth",
+    .summary = "GPUs where they speed up the most, weighted by remaining time; elastic sizes",
+    .key = key,
+    .decide = decide,
+    .timed = true,
+};

@@ -1,0 +1,301 @@
+/* Nodes are scanned in order: a scan reads 40 bytes a node, and the count of nodes by whole free cards lets
+ * it stop at the first that leaves the least over. */
+#include "sched/space.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static void refresh(struct space *space, uint32_t n)
+{
+    struct space_node *node = &space->nodes[n];
+    uint32_t whole = 0;
+    int32_t max = 0;
+
+    for (uint32_t c = node->card0; c < node->card0 + node->cards; c++) {
+        int32_t free = card_free(&space->cards[c]);
+
+        whole += card_whole(&space->cards[c]);
+        max = free > max ? free : max;
+    }
+    space->nodes_by_whole[node->whole]--;
+    space->nodes_by_whole[whole]++;
+    space->whole += whole - node->whole;
+    node->whole = (uint16_t)whole;
+    node->max_free = max;
+}
+
+void space_init(struct space *space, const struct cluster *cluster)
+{
+    uint32_t at = 0;
+
+    *space = (struct space){.cluster = cluster, .node_count = cluster->node_count};
+    space->card_count = cluster_gpus(cluster);
+    space->nodes = mem_zalloc(sizeof(*space->nodes) * (space->node_count + 1));
+    space->cards = mem_zalloc(sizeof(*space->cards) * (space->card_count + 1));
+    space->nodes_by_whole[0] = space->node_count;
+    for (uint32_t n = 0; n < space->node_count; n++) {
+        const struct node *from = &cluster->nodes[n];
+        struct space_node *node = &space->nodes[n];
+
+        assert(from->gpu_count <= NODE_GPUS_MAX);
+        *node = (struct space_node){.card0 = at, .cards = (uint16_t)from->gpu_count, .free = from->capacity};
+        node->closed = from->unschedulable;
+        for (uint32_t g = 0; g < from->gpu_count; g++)
+            space->cards[at++].total = from->gpus[g].failed ? 0 : (int32_t)from->gpus[g].mem_mib;
+        refresh(space, n);
+    }
+}
+
+void space_done(struct space *space)
+{
+    free(space->nodes);
+    free(space->cards);
+    *space = (struct space){0};
+}
+
+/* Slots of a unit come one after the other and are on one node: its resources go with the first of them. */
+static void change(struct space *space, const struct demand *demand, struct placement at, int times,
+                   bool claim)
+{
+    uint32_t unit = demand->unit_gpus && demand->max_gpus ? demand->unit_gpus : at.len;
+
+    for (uint32_t i = 0; i < at.len; i++) {
+        const struct slot *slot = &at.v[i];
+        struct space_node *node = &space->nodes[slot->node];
+
+        if (i % unit == 0)
+            node->free = resources_add(node->free, demand->each, -times);
+        if (slot->card != SLOT_CPU) {
+            struct card *card = &space->cards[node->card0 + slot->card];
+
+            *(claim ? &card->claimed : &card->used) += (int32_t)slot->mib * times;
+        }
+        if (i + 1 == at.len || at.v[i + 1].node != slot->node)
+            refresh(space, slot->node);
+    }
+}
+
+void space_use(struct space *space, const struct demand *demand, struct placement at, int times)
+{
+    change(space, demand, at, times, false);
+}
+
+void space_claim(struct space *space, const struct demand *demand, struct placement at, int times)
+{
+    change(space, demand, at, times, true);
+}
+
+bool space_exists(const struct space *space, struct placement at)
+{
+    for (uint32_t i = 0; i < at.len; i++)
+        if (at.v[i].node >= space->node_count ||
+            (at.v[i].card != SLOT_CPU && at.v[i].card >= space->nodes[at.v[i].node].cards))
+            return false;
+    return at.len > 0;
+}
+
+bool space_fits(const struct space *space, const struct demand *demand, struct placement at)
+{
+    uint32_t unit = demand->unit_gpus && demand->max_gpus ? demand->unit_gpus : at.len;
+
+    if (!space_exists(space, at))
+        return false;
+    for (uint32_t i = 0; i < at.len; i++) {
+        const struct space_node *node = &space->nodes[at.v[i].node];
+        const struct card *card = &space->cards[node->card0 + at.v[i].card];
+        int64_t units = 0;
+
+        if (at.v[i].card != SLOT_CPU &&
+            (demand_whole(demand) ? !card_whole(card) : card_free(card) < (int32_t)at.v[i].mib))
+            return false;
+        for (uint32_t k = 0; k <= i; k += unit)
+            units += at.v[k].node == at.v[i].node;
+        if (i % unit == 0 && resources_times(demand->each, node->free, units) < units)
+            return false;
+    }
+    return true;
+}
+
+/* ---- one unit on one node ---- */
+
+/* The cards that leave the least over, as many as asked for: smallest suitable first. */
+static bool pick_cards(const struct space *space, const struct query *q, uint32_t n, uint32_t count,
+                       struct slot *ret)
+{
+    const struct space_node *node = &space->nodes[n];
+    const struct card *cards = &space->cards[node->card0];
+    bool whole = demand_whole(q->demand);
+    int32_t mib = (int32_t)q->demand->mib;
+    uint64_t taken = 0;
+
+    for (uint32_t k = 0; k < count; k++) {
+        int32_t best_left = INT32_MAX;
+        uint32_t best = SLOT_CPU;
+
+        for (uint32_t c = 0; c < node->cards; c++) {
+            int32_t left = whole ? cards[c].total : card_free(&cards[c]) - mib;
+
+            if (taken >> c & 1 ||
+                (whole ? !card_whole(&cards[c]) || left < mib : left < 0 || !cards[c].total))
+                continue;
+            if (!whole && q->spread_shares && card_whole(&cards[c]))
+                left -= INT32_MAX / 2;
+            if (left < best_left) {
+                best_left = left;
+                best = c;
+            }
+        }
+        if (best == SLOT_CPU)
+            return false;
+        taken |= 1ULL << best;
+        ret[k] = (struct slot){n, best, (uint32_t)(whole ? cards[best].total : mib)};
+    }
+    return true;
+}
+
+static bool node_may(const struct space *space, const struct query *q, uint32_t n)
+{
+    return !space->nodes[n].closed && (!q->nodes || q->nodes[n]) && (!q->avoid || !q->avoid[n]);
+}
+
+bool space_place_on(const struct space *space, const struct query *q, uint32_t n, struct slot *ret)
+{
+    const struct space_node *node = &space->nodes[n];
+
+    if (!node_may(space, q, n) || !resources_fit(q->demand->each, node->free))
+        return false;
+    if (q->gpus == 0) {
+        *ret = (struct slot){n, SLOT_CPU, 0};
+        return true;
+    }
+    if (demand_whole(q->demand) ? node->whole < q->gpus : node->max_free < (int32_t)q->demand->mib)
+        return false;
+    return pick_cards(space, q, n, q->gpus, ret);
+}
+
+/* How much worse than others it is to put one unit here; smaller is better. */
+static double node_score(const struct space *space, const struct query *q, uint32_t n,
+                         const struct slot *slots)
+{
+    const struct space_node *node = &space->nodes[n];
+    const struct card *card = &space->cards[node->card0 + (q->gpus ? slots[0].card : 0)];
+    double score;
+
+    if (q->gpus == 0)
+        score = node->cards * 1e9 + (double)node->free.cpu_milli;
+    else if (q->rule == PLACE_FRAGMENT && q->frag)
+        return frag_gradient(q->frag, space, n, q->demand, slots, q->gpus);
+    else if (demand_whole(q->demand))
+        score = node->whole * 1e6 + card->total;
+    else
+        score = (card_whole(card) != q->spread_shares ? 1e9 + node->whole * 1e6 : 0) +
+                (card_free(card) - (int32_t)q->demand->mib);
+    return q->rule == PLACE_EMPTIEST ? -score : score;
+}
+
+/* Whole free cards of the node that leaves the least over: a node that has no more cannot be beaten. */
+static uint32_t least_whole(const struct space *space, const struct query *q)
+{
+    uint32_t k = q->gpus;
+
+    if (q->rule != PLACE_BEST_FIT || !demand_whole(q->demand) || k == 0 || q->demand->mib > 0)
+        return UINT32_MAX;
+    while (k <= NODE_GPUS_MAX && space->nodes_by_whole[k] == 0)
+        k++;
+    return k;
+}
+
+static bool place_unit(const struct space *space, const struct query *q, struct slot *ret)
+{
+    struct slot slots[NODE_GPUS_MAX];
+    uint32_t least = least_whole(space, q);
+    double best = 0;
+    bool found = false, whole = demand_whole(q->demand) && q->gpus > 0;
+
+    if (q->gpus > NODE_GPUS_MAX || (whole && space->whole < q->gpus))
+        return false;
+    for (uint32_t n = 0; n < space->node_count; n++) {
+        const struct space_node *node = &space->nodes[n];
+        double score;
+
+        if (whole ? node->whole < q->gpus : q->gpus && node->max_free < (int32_t)q->demand->mib)
+            continue;
+        if (!space_place_on(space, q, n, slots))
+            continue;
+        score = node_score(space, q, n, slots);
+        if (!found || score < best) {
+            found = true;
+            best = score;
+            memcpy(ret, slots, sizeof(*slots) * query_slots(q));
+        }
+        if (node->whole == least)
+            break;
+    }
+    return found;
+}
+
+/* ---- gangs over several nodes ---- */
+
+static uint32_t units_on(const struct space *space, const struct query *q, uint32_t n, uint32_t limit)
+{
+    const struct space_node *node = &space->nodes[n];
+    const struct card *cards = &space->cards[node->card0];
+    uint32_t fit = 0;
+
+    if (!node_may(space, q, n))
+        return 0;
+    for (uint32_t c = 0; c < node->cards; c++)
+        if (demand_whole(q->demand))
+            fit += card_whole(&cards[c]) && cards[c].total >= (int32_t)q->demand->mib;
+        else
+            fit += cards[c].total > 0 && card_free(&cards[c]) >= (int32_t)q->demand->mib;
+    fit /= q->demand->unit_gpus;
+    return (uint32_t)resources_times(q->demand->each, node->free, fit < limit ? fit : limit);
+}
+
+/* The node that holds all that is left with the least over, or else the one that holds the most. */
+static uint32_t best_for_units(const struct space *space, const struct query *q, const uint8_t *taken,
+                               uint32_t left, uint32_t *units)
+{
+    uint32_t best = SCHED_NONE, best_fit = 0;
+
+    for (uint32_t n = 0; n < space->node_count; n++) {
+        uint32_t fit = taken[n] ? 0 : units_on(space, q, n, UINT32_MAX);
+        bool better = fit > best_fit;
+
+        if (q->rule != PLACE_EMPTIEST && best_fit >= left)
+            better = fit >= left && fit < best_fit;
+        if (fit > 0 && better) {
+            best = n;
+            best_fit = fit;
+        }
+    }
+    *units = best_fit < left ? best_fit : left;
+    return best;
+}
+
+static bool place_gang(const struct space *space, const struct query *q, struct slot *ret)
+{
+    CLEANUP(free) uint8_t *taken = mem_zalloc(space->node_count + 1);
+    uint32_t unit = q->demand->unit_gpus, left = q->gpus / unit, at = 0;
+
+    while (left > 0) {
+        uint32_t units, n = best_for_units(space, q, taken, left, &units);
+
+        if (n == SCHED_NONE || !pick_cards(space, q, n, units * unit, ret + at))
+            return false;
+        taken[n] = 1;
+        left -= units;
+        at += units * unit;
+    }
+    return true;
+}
+
+bool space_place(const struct space *space, const struct query *q, struct slot *ret)
+{
+    if (q->gpus == 0 || q->demand->unit_gpus == 0 || q->gpus <= q->demand->unit_gpus)
+        return place_unit(space, q, ret);
+    return place_gang(space, q, ret);
+}
