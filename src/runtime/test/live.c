@@ -306,15 +306,25 @@ void box_remove(struct box *box)
     assert_int_equal(access(dir, F_OK), -1);
 }
 
+/* Right after the start its parent may still be the rest of a crun that is about to leave. */
 pid_t box_shim(const struct box *box)
 {
-    CLEANUP(buf_done) struct buf text = {0};
-    CLEANUP(free) char *path = mem_printf("/proc/%d/status", (int)box->pid);
-    const char *at;
+    for (int i = 0; i < 500; i++) {
+        CLEANUP(buf_done) struct buf text = {0};
+        CLEANUP(buf_done) struct buf comm = {0};
+        CLEANUP(free) char *status = mem_printf("/proc/%d/status", (int)box->pid);
+        CLEANUP(free) char *name = NULL;
+        pid_t pid;
 
-    assert_int_equal(file_read(path, 65536, &text, NULL), 0);
-    at = strstr(text.data, "PPid:\t");
-    return (pid_t)strtol(at + 6, NULL, 10);
+        assert_int_equal(file_read(status, 65536, &text, NULL), 0);
+        pid = (pid_t)strtol(strstr(text.data, "PPid:\t") + 6, NULL, 10);
+        name = mem_printf("/proc/%d/comm", (int)pid);
+        if (file_read(name, 64, &comm, NULL) == 0 && streq(comm.data, "berth-shim\n"))
+            return pid;
+        usleep(2000);
+    }
+    fail_msg("%s has no shim", box->id);
+    return 0;
 }
 
 static void unframe(struct str text, const char *stream, struct buf *ret)

@@ -14,9 +14,11 @@ static long pss_kb(pid_t pid)
 {
     CLEANUP(buf_done) struct buf text = {0};
     CLEANUP(free) char *path = mem_printf("/proc/%d/smaps_rollup", (int)pid);
+    struct err err = {0};
     const char *at;
 
-    assert_int_equal(file_read(path, 65536, &text, NULL), 0);
+    if (file_read(path, 65536, &text, &err) < 0)
+        fail_msg("%s", err.msg);
     at = strstr(text.data, "\nPss:");
     return at ? strtol(at + 5, NULL, 10) : -1;
 }
