@@ -44,6 +44,31 @@ static const struct cli_option get_options[] = {
     OPTION_OUTPUT("wide json yaml name"),
     END,
 };
+static const struct cli_option logs_options[] = {
+    OPTION_NAMESPACE,
+    {'c', "container", "NAME", "which container (the only one)", NULL},
+    {'f', "follow", NULL, "go on until the container ends", NULL},
+    {'p', "previous", NULL, "of the run before the current one", NULL},
+    {0, "tail", "LINES", "only the last lines", NULL},
+    {0, "since", "TIME", "only what is newer than 90s, 5m, 3h", NULL},
+    {0, "since-time", "TIME", "only since 2026-01-02T03:04:05Z", NULL},
+    {0, "timestamps", NULL, "each line with its time", NULL},
+    {0, "limit-bytes", "N", "end after so many bytes", NULL},
+    END,
+};
+static const struct cli_option exec_options[] = {
+    OPTION_NAMESPACE,
+    {'c', "container", "NAME", "which container (the only one)", NULL},
+    {'i', "stdin", NULL, "pass stdin on", NULL},
+    {'t', "tty", NULL, "a terminal for the command", NULL},
+    END,
+};
+static const struct cli_option port_forward_options[] = {OPTION_NAMESPACE, END};
+static const struct cli_option cp_options[] = {
+    OPTION_NAMESPACE,
+    {'c', "container", "NAME", "which container (the only one)", NULL},
+    END,
+};
 static const struct cli_option user_add_options[] = {
     {'g', "group", "GROUP", "a group the user is in; may be repeated", NULL},
     {0, "kubeconfig", "FILE", "write the kubeconfig there (mode 0600) instead of to stdout", NULL},
@@ -92,6 +117,28 @@ const struct verb verbs[] = {
      "  berth get jobs -A -o wide\n"
      "  berth get job/awesome-project-trainer -o yaml",
      .min_args = 1, .max_args = -1, .words = KINDS, .run = verb_get},
+    {"logs", "POD|job/NAME", "Print what a container has written", logs_options, NULL,
+     "  berth logs -f train-x7k2p\n"
+     "  berth logs job/train --tail 20 --timestamps",
+     .min_args = 1, .max_args = 1, .run = verb_logs},
+    {"exec", "POD|job/NAME -- COMMAND...", "Run a command in a container", exec_options,
+     "The exit status is the command's. With -it Ctrl-C and all other keys go to the command.",
+     "  berth exec -it train-x7k2p -- bash\n"
+     "  tar c data | berth exec -i train-x7k2p -- tar x -C /scratch",
+     .min_args = 2, .max_args = -1, .run = verb_exec},
+    {"attach", "POD|job/NAME", "See a container's output from now on, write to its stdin", exec_options,
+     "Ctrl-C ends the attachment; with -it it goes to the container.", "  berth attach train-x7k2p",
+     .min_args = 1, .max_args = 1, .run = verb_attach},
+    {"port-forward", "POD|job/NAME [LOCAL:]REMOTE...", "Reach a pod's ports from this machine",
+     port_forward_options, "LOCAL: with nothing before the colon is any free port.",
+     "  berth port-forward notebook 8888\n"
+     "  berth port-forward job/train 6006:80 :9090",
+     .min_args = 2, .max_args = -1, .run = verb_port_forward},
+    {"cp", "SOURCE TARGET", "Copy files or folders to or from a container", cp_options,
+     "One of the two is POD:PATH or NS/POD:PATH. The container needs tar.",
+     "  berth cp data.csv train-x7k2p:/scratch/\n"
+     "  berth cp train-x7k2p:/results ./results",
+     .min_args = 2, .max_args = 2, .run = verb_cp},
     {"user add", "NAME", "Add a user and print a kubeconfig for them", user_add_options,
      "The user gets a namespace of the same name. The private key is in the kubeconfig and nowhere else.",
      "  berth user add alice --kubeconfig alice.kubeconfig\n"

@@ -1,0 +1,90 @@
+/* berth logs: the answer goes to stdout as it comes. */
+#include "base/buf.h"
+#include "cli/verb_exec.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+struct printing {
+    int status;
+    struct buf refusal;
+};
+
+static int print_piece(void *arg, struct str data)
+{
+    struct printing *p = arg;
+
+    if (p->status != 200) {
+        buf_str(&p->refusal, data);
+        return 0;
+    }
+    while (data.len > 0) {
+        ssize_t len = write(1, data.s, data.len);
+
+        if (len < 0 && errno == EINTR)
+            continue;
+        if (len < 0)
+            return -1;
+        data = (struct str){data.s + len, data.len - (size_t)len};
+    }
+    return 0;
+}
+
+/* Option → parameter; those without a value are true. */
+static const char *const params[][2] = {
+    {"container", "container"},    {"follow", "follow"},        {"previous", "previous"},
+    {"timestamps", "timestamps"},  {"since-time", "sinceTime"}, {"tail", "tailLines"},
+    {"limit-bytes", "limitBytes"},
+};
+
+static int add_params(const struct args *args, struct buf *target)
+{
+    const char *since = args_get(args, "since");
+    int64_t seconds;
+
+    for (size_t i = 0; i < ARRAY_LEN(params); i++) {
+        const char *value = args_get(args, params[i][0]);
+
+        if (value && !streq(value, "-1"))
+            stream_param(target, params[i][1], value[0] ? value : "true");
+    }
+    if (!since)
+        return CLI_OK;
+    if (!parse_ttl(since, &seconds))
+        return cli_usage_error(args->verb, "--since: '%s' is no time like 90s, 5m, 3h", since);
+    buf_printf(target, "%ssinceSeconds=%lld", target->data[target->len - 1] == '?' ? "" : "&",
+               (long long)seconds);
+    return CLI_OK;
+}
+
+int verb_logs(struct cli *cli, const struct args *args)
+{
+    CLEANUP(buf_done) struct buf target = {0}, pod_target = {0};
+    struct printing printing = {0};
+    struct err err = {0};
+    struct reply reply = {0};
+    const char *ns, *pod;
+    int code = CLI_OK;
+
+    ns = cli_namespace(cli, args, &code);
+    pod = ns ? stream_pod(cli, ns, args->rest[0], &code) : NULL;
+    if (!pod)
+        return code;
+    stream_target(&pod_target, ns, pod, "");
+    code = cli_get(cli, pod_target.data, &reply);
+    stream_target(&target, ns, pod, "log");
+    if (code == CLI_OK)
+        code = add_params(args, &target);
+    if (code != CLI_OK)
+        return code;
+    if (client_stream(cli->client, "GET", target.data, NULL, 0, (struct str){0}, &printing.status,
+                      print_piece, &printing, &err) < 0)
+        code = cli_fail(CLI_FAILED, "%s", err.msg);
+    reply = (struct reply){.status = printing.status};
+    if (code == CLI_OK && reply_exit(&reply) != CLI_OK) {
+        (void)json_parse(buf_view(&printing.refusal), &cli->arena, &reply.doc, NULL, NULL);
+        code = cli_fail(reply_exit(&reply), "%s", reply_message(cli, &reply));
+    }
+    buf_done(&printing.refusal);
+    return code;
+}
