@@ -94,9 +94,11 @@ struct cdi;
 struct cdi_edits;
 
 enum gpu_way {
-    GPU_WAY_CDI,  /* devices, libraries and hooks from a CDI file */
-    GPU_WAY_HOOK, /* nvidia-container-runtime-hook does it at start */
-    GPU_WAY_ENV,  /* only the variables: declared cards, or no toolkit is installed */
+    GPU_WAY_CDI,   /* devices, libraries and hooks from a CDI file */
+    GPU_WAY_HOOK,  /* nvidia-container-runtime-hook does it at start */
+    GPU_WAY_NODES, /* the device nodes only: the driver's libraries must be in the image (`image: host` has
+                      them) */
+    GPU_WAY_ENV,   /* only the variables: declared cards */
 };
 /* What a container needs to see exactly these cards (places in gpu_at; none: it sees none). Adds to *edits,
  * everything in arena. NVIDIA_VISIBLE_DEVICES (uuids, "void" for none) and CUDA_VISIBLE_DEVICES (uuids, ""
