@@ -161,23 +161,21 @@ static int by_name(const void *a, const void *b)
 /* Leaves one device of each name. */
 static void settle(struct cdi *cdi)
 {
-    size_t out = 0;
+    struct device *v = cdi->devices.v, *last = v;
 
-    if (cdi->devices.len)
-        qsort(cdi->devices.v, cdi->devices.len, sizeof(*cdi->devices.v), by_name);
-    for (size_t i = 0; i < cdi->devices.len; i++) {
-        const struct device *d = &cdi->devices.v[i];
-        struct device *last = out ? &cdi->devices.v[out - 1] : NULL;
-
-        if (!last || !streq(last->name, d->name)) {
-            cdi->devices.v[out++] = *d;
+    if (!v || !cdi->devices.len)
+        return;
+    qsort(v, cdi->devices.len, sizeof(*v), by_name);
+    for (const struct device *d = v + 1; d < v + cdi->devices.len; d++) {
+        if (!streq(last->name, d->name)) {
+            *++last = *d;
         } else if (last->folder == d->folder && !last->twice) {
             last->twice = true;
             buf_printf(&cdi->warnings, "%s is defined twice: in %s and %s\n", d->name,
                        cdi->specs.v[last->spec].path, cdi->specs.v[d->spec].path);
         }
     }
-    cdi->devices.len = out;
+    cdi->devices.len = (size_t)(last - v) + 1;
 }
 
 static int is_spec(const struct dirent *e)

@@ -32,7 +32,7 @@ void cdi_edits_env(struct arena *arena, struct cdi_edits *edits, const char *nam
     size_t name = equals ? (size_t)(equals - copy) + 1 : strlen(copy);
 
     for (size_t i = 0; i < edits->env_len; i++)
-        if (strncmp(edits->env[i], copy, name) == 0) {
+        if (strlen(edits->env[i]) >= name && memcmp(edits->env[i], copy, name) == 0) {
             edits->env[i] = copy;
             return;
         }

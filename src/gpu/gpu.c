@@ -297,10 +297,10 @@ void gpu_procs(struct gpus *gpus, struct gpu_procs *ret)
 static bool line_container(struct str line, const char *parent, char *ret)
 {
     size_t parent_len = strlen(parent), len = 0;
-    struct str part;
+    struct str hierarchy, controllers;
 
-    if (!str_split(&line, ':', &part) || !str_split(&line, ':', &part) || line.len <= parent_len + 1 ||
-        !str_starts(line, parent) || line.s[parent_len] != '/')
+    if (!str_split(&line, ':', &hierarchy) || !str_split(&line, ':', &controllers) ||
+        line.len <= parent_len + 1 || !str_starts(line, parent) || line.s[parent_len] != '/')
         return false;
     line.s += parent_len + 1;
     line.len -= parent_len + 1;

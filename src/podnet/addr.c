@@ -52,15 +52,10 @@ char *addr_text(uint32_t ip, char ret[ADDR_TEXT_MAX])
     return ret;
 }
 
-static uint32_t pool_size(const struct addr_pool *pool)
-{
-    return UINT32_C(1) << (32 - pool->subnet.prefix);
-}
-
 void addr_pool_init(struct addr_pool *pool, const struct subnet *subnet)
 {
-    *pool = (struct addr_pool){.subnet = *subnet, .next = FIRST};
-    pool->bits = mem_zalloc(pool_size(pool) / 8);
+    *pool = (struct addr_pool){.subnet = *subnet, .size = ~subnet_mask(subnet->prefix) + 1, .next = FIRST};
+    pool->bits = mem_zalloc(pool->size / 8);
 }
 
 void addr_pool_done(struct addr_pool *pool)
@@ -76,7 +71,7 @@ static bool bit_get(const struct addr_pool *pool, uint32_t at)
 
 bool addr_pool_take(struct addr_pool *pool, uint32_t *ret)
 {
-    uint32_t last = pool_size(pool) - 2; /* the one behind it is the broadcast address */
+    uint32_t last = pool->size - 2; /* the one behind it is the broadcast address */
 
     for (uint32_t tries = last - FIRST + 1; tries > 0; tries--) {
         uint32_t at = pool->next;
@@ -94,7 +89,7 @@ bool addr_pool_claim(struct addr_pool *pool, uint32_t ip)
 {
     uint32_t at = ip - pool->subnet.base;
 
-    if (!subnet_has(&pool->subnet, ip) || at < FIRST || at > pool_size(pool) - 2 || bit_get(pool, at))
+    if (!subnet_has(&pool->subnet, ip) || at < FIRST || at > pool->size - 2 || bit_get(pool, at))
         return false;
     pool->bits[at / 8] |= (uint8_t)(1 << at % 8);
     pool->taken++;

@@ -30,6 +30,7 @@ char *addr_text(uint32_t ip, char ret[ADDR_TEXT_MAX]); /* returns ret */
  * just given back rests for as long as others are free: connections to the old pod do not reach a new one. */
 struct addr_pool {
     struct subnet subnet;
+    uint32_t size;
     uint32_t next; /* place to look at first */
     uint32_t taken;
     uint8_t *bits;

@@ -191,6 +191,6 @@ void podnet_dial_cancel(struct podnet_dial *d)
 void dials_free(struct podnet *net)
 {
     while (net->dials.len)
-        dial_free(net->dials.v[0]);
+        dial_free(vec_pop(&net->dials));
     vec_done(&net->dials);
 }

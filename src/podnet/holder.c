@@ -8,26 +8,39 @@
 #define TABLE_MAX (8 << 20) /* bytes of /proc/net/tcp */
 #define LISTEN    0x0a
 
+/* The word's hexadecimal number; false: it is none. */
+static bool read_hex(struct str word, unsigned *ret)
+{
+    unsigned value = 0;
+
+    for (size_t i = 0; i < word.len; i++) {
+        static const char digits[] = "0123456789ABCDEF";
+        const char *digit = memchr(digits, word.s[i], sizeof(digits) - 1);
+
+        if (!digit || word.len > 8)
+            return false;
+        value = value << 4 | (unsigned)(digit - digits);
+    }
+    *ret = value;
+    return word.len > 0;
+}
+
 /* A row: "  0: 0100007F:1F90 00000000:0000 0A … uid timeout inode". False: no such port. */
 static bool row_inode(struct str row, unsigned port, bool tcp, uint64_t *ret)
 {
-    struct str rest = row, word;
-    unsigned got_port = 0, state = 0;
+    struct str rest = row, word, part;
+    unsigned number = 0;
     int at = 0;
 
     while (str_split(&rest, ' ', &word)) {
-        const char *colon;
-
         if (!word.len)
             continue;
         if (at == 1) {
-            colon = memrchr(word.s, ':', word.len);
-            if (!colon || sscanf(colon + 1, "%4x", &got_port) != 1 ||
-                got_port != port) /* NOLINT(cert-err34-c) */
+            (void)str_split(&word, ':', &part);
+            if (!read_hex(word, &number) || number != port)
                 return false;
         }
-        if (at == 3 &&
-            (sscanf(word.s, "%2x", &state) != 1 || (tcp && state != LISTEN))) /* NOLINT(cert-err34-c) */
+        if (at == 3 && (!read_hex(word, &number) || (tcp && number != LISTEN)))
             return false;
         if (at == 9)
             return str_to_uint(word, ret) && *ret != 0;

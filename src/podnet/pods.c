@@ -275,6 +275,7 @@ static void done_remove(struct task *task)
         struct err err = {0};
 
         (void)err_set(&err, ERR_CONFLICT, "the network of pod '%s' was removed", t->pod->pub.id);
+        t->pod->remove_next = true; /* it is ours to free, not theirs */
         tell_added(t->pod, &err);
     }
     if (t->pod)

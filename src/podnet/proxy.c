@@ -187,10 +187,14 @@ struct proxy *proxy_new(struct podnet *net, struct pod *pod, int listen_fd, uint
 
 void proxy_free(struct proxy *p)
 {
+    struct conn *next;
+
     if (!p)
         return;
-    while (p->conns)
-        conn_free(p->conns);
+    for (struct conn *c = p->conns; c; c = next) {
+        next = c->next;
+        conn_free(c);
+    }
     loop_io_free(p->io);
     free(p);
 }

@@ -297,16 +297,15 @@ static void test_pods_ping_each_other_and_the_host(void **state)
     destroy_net(net);
 }
 
-static void test_pods_reach_the_outside_with_the_hosts_address(void **state)
+/* A second network stands for the outside: its one pod must see the host's address, not the pod's. */
+static void check_outside(void)
 {
-    struct podnet_config outside = {.bridge = "outside0", .subnet = "192.168.77.0/24", .run_dir = run_dir};
-    struct podnet *net = open_net(NULL);
-    struct podnet *out = NULL;
+    struct podnet_config outside = {.bridge = "outside0", .subnet = "192.168.77.0/24"};
+    struct podnet *net = open_net(NULL), *out = NULL;
     CLEANUP(free) char *folder = mem_printf("%s/outside", run_dir);
     struct result a = add_ok(net, "a"), o;
     int server;
 
-    (void)state;
     outside.run_dir = folder;
     assert_int_equal(podnet_open(loop, &outside, &out, NULL), 0);
     o = add_ok(out, "o");
@@ -316,6 +315,26 @@ static void test_pods_reach_the_outside_with_the_hosts_address(void **state)
     destroy_net(out);
     destroy_net(net);
 }
+
+static void test_pods_reach_the_outside_with_the_hosts_address(void **state)
+{
+    (void)state;
+    check_outside();
+}
+
+/* As Docker and ufw set it. NOLINTBEGIN(cert-env33-c) */
+static void test_firewall_that_drops_forwarded_packets_lets_pods_through(void **state)
+{
+    (void)state;
+    if (system("iptables -P FORWARD DROP 2>/dev/null") != 0) {
+        print_message("iptables does not work here\n");
+        skip();
+    }
+    check_outside();
+    assert_int_not_equal(system("iptables -S FORWARD | grep -q berth"), 0); /* nothing is left */
+    assert_int_equal(system("iptables -P FORWARD ACCEPT"), 0);
+}
+/* NOLINTEND(cert-env33-c) */
 
 static void test_added_pod_is_given_again_and_removed_one_is_gone(void **state)
 {
@@ -835,6 +854,7 @@ int main(void)
         cmocka_unit_test(test_pods_reach_each_other),
         cmocka_unit_test(test_pods_ping_each_other_and_the_host),
         cmocka_unit_test(test_pods_reach_the_outside_with_the_hosts_address),
+        cmocka_unit_test(test_firewall_that_drops_forwarded_packets_lets_pods_through),
         cmocka_unit_test(test_added_pod_is_given_again_and_removed_one_is_gone),
         cmocka_unit_test(test_calls_on_one_pod_are_done_in_their_order),
         cmocka_unit_test(test_bad_ids_are_refused),
