@@ -251,7 +251,7 @@ static void job_end(struct job *job)
         return;
     }
     free(TAKE_PTR(job->key)); /* who comes now gets a job of its own */
-    if (job->fail)
+    if (job->fail && job->pulls.len > 0)
         log_info("image %s: %s: %s", job->name, image_fail_name(job->fail), job->sentence);
     job->ending = true;
     job_answer(job);

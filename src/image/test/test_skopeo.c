@@ -21,6 +21,9 @@ static void test_words_are_classified(void **state)
          "refused\"",
          "Error: Get \"https://x/v2/\": dial tcp 1.2.3.4:443: connect: connection refused",
          IMAGE_FAIL_UNREACHABLE},
+        {"level=fatal msg=\"Error parsing image name \\\"docker://a/b:c\\\": reading manifest c in a/b: "
+         "denied\"",
+         "reading manifest c in a/b: denied", IMAGE_FAIL_UNAUTHORIZED},
         {"level=warning msg=\"first\"\nlevel=fatal msg=\"x509: certificate signed by unknown authority\"",
          "x509: certificate signed by unknown authority", IMAGE_FAIL_UNREACHABLE},
         {"requested access to the resource is denied", "requested access to the resource is denied",

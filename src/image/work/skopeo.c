@@ -46,6 +46,10 @@ static struct str last_message(struct str errors)
         if (str_ends(last, "\""))
             last.len--;
     }
+    /* Error parsing image name \"docker://…\": why */
+    at = memmem(last.s, last.len, "\\\": ", 4);
+    if (at && str_starts(last, "Error parsing image name "))
+        last = (struct str){at + 4, last.len - (size_t)(at + 4 - last.s)};
     return last;
 }
 
