@@ -1,0 +1,373 @@
+/* Single decisions on small clusters. */
+#include "base/test/test.h"
+#include "sched/sched.h"
+
+#define CARDS 8
+#define JOBS  16
+
+struct fixture {
+    struct gpu cards[2][CARDS];
+    struct node nodes[2];
+    struct cluster cluster;
+    struct workload jobs[JOBS];
+    struct slot slots[JOBS][CARDS];
+    struct forecast forecasts[JOBS];
+    struct sched_view view;
+    struct plan plan;
+};
+
+static void init(struct fixture *f, uint32_t nodes, uint32_t cards)
+{
+    memset(f, 0, sizeof(*f));
+    for (uint32_t n = 0; n < nodes; n++) {
+        f->nodes[n] = (struct node){.name = "n", .gpus = f->cards[n], .gpu_count = cards};
+        f->nodes[n].capacity = (struct resources){64000, 262144};
+        for (uint32_t c = 0; c < cards; c++)
+            f->cards[n][c].mem_mib = 24576;
+    }
+    f->cluster = (struct cluster){f->nodes, nodes};
+    f->view = (struct sched_view){.cluster = &f->cluster, .jobs = f->jobs, .options = sched_defaults};
+}
+
+static struct workload *job(struct fixture *f, const char *name, const char *user, uint32_t gpus)
+{
+    struct workload *w = &f->jobs[f->view.job_count++];
+
+    *w = (struct workload){
+        .id = f->view.job_count, .name = name, .user = user, .submit_ms = f->view.job_count};
+    w->demand.min_gpus = w->demand.max_gpus = gpus;
+    return w;
+}
+
+/* Runs since half an hour on cards from `card` of node 0. */
+static struct workload *running(struct fixture *f, struct workload *w, uint32_t card)
+{
+    uint32_t i = (uint32_t)(w - f->jobs);
+
+    for (uint32_t k = 0; k < w->demand.min_gpus; k++)
+        f->slots[i][k] = (struct slot){0, card + k, w->demand.mib ? w->demand.mib : 24576};
+    w->phase = PHASE_RUNNING;
+    w->placement = (struct placement){f->slots[i], w->demand.min_gpus};
+    w->started_ms = -1800 * 1000;
+    return w;
+}
+
+static void decide(struct fixture *f, const char *policy)
+{
+    sched_plan(sched_policy_find(policy), &f->view, 1000, &f->plan);
+}
+
+static const struct action *action_of(const struct fixture *f, const struct workload *w)
+{
+    VEC_EACH(&f->plan.actions, action)
+        if (&f->jobs[action->job] == w)
+            return action;
+    return NULL;
+}
+
+static void done(struct fixture *f)
+{
+    plan_done(&f->plan);
+}
+
+static void test_a_first_gpu_job_displaces_a_second_and_says_so(void **state)
+{
+    struct fixture f;
+    struct workload *a2, *b1;
+    struct buf text = {0};
+
+    (void)state;
+    init(&f, 1, 2);
+    running(&f, job(&f, "a1", "ann", 1), 0);
+    a2 = running(&f, job(&f, "a2", "ann", 1), 1);
+    b1 = job(&f, "b1", "bob", 1);
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 2);
+    assert_int_equal(action_of(&f, a2)->type, ACTION_PREEMPT);
+    assert_int_equal(action_of(&f, b1)->type, ACTION_CLAIM);
+    assert_int_equal(action_of(&f, b1)->slots[0].card, 1);
+    sched_action_text(&f.view, action_of(&f, a2), &text);
+    assert_string_equal(text.data, "preempted by bob's 1st GPU job b1");
+    buf_clear(&text);
+    sched_wait_text(&f.view, &f.plan.waits.v[0], &text);
+    assert_string_equal(text.data, "starts when a2 has stopped");
+    buf_done(&text);
+    done(&f);
+}
+
+static void test_equal_ordinals_displace_nobody(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    init(&f, 1, 1);
+    running(&f, job(&f, "a1", "ann", 1), 0);
+    job(&f, "b1", "bob", 1);
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    assert_int_equal(f.plan.waits.v[0].reason, WAIT_GPUS);
+    done(&f);
+}
+
+static void test_within_a_rank_the_least_lost_work_goes(void **state)
+{
+    struct fixture f;
+    struct workload *a2, *b2;
+
+    (void)state;
+    init(&f, 1, 4);
+    running(&f, job(&f, "a1", "ann", 1), 0);
+    a2 = running(&f, job(&f, "a2", "ann", 1), 1);
+    running(&f, job(&f, "b1", "bob", 1), 2);
+    b2 = running(&f, job(&f, "b2", "bob", 1), 3);
+    a2->can_checkpoint = true;
+    a2->saved_ms = 500;
+    job(&f, "c1", "cem", 1);
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, a2)->type, ACTION_PREEMPT);
+    assert_null(action_of(&f, b2));
+    assert_int_equal(action_of(&f, a2)->lost_gpu_ms, 500);
+    done(&f);
+}
+
+static void test_last_epochs_and_fresh_starts_are_left_alone(void **state)
+{
+    struct fixture f;
+    struct workload *a2;
+
+    (void)state;
+    init(&f, 1, 2);
+    running(&f, job(&f, "a1", "ann", 1), 0);
+    a2 = running(&f, job(&f, "a2", "ann", 1), 1);
+    a2->epochs_total = 5;
+    a2->epochs_done = 4;
+    job(&f, "b1", "bob", 1);
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    a2->epochs_done = 0;
+    a2->started_ms = 500;
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    a2->started_ms = -1000000;
+    a2->keep = true;
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    a2->keep = false;
+    f.view.options.preemption = PREEMPTION_ASK;
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    f.jobs[2].asked = true;
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 2);
+    done(&f);
+}
+
+static void test_a_claim_starts_when_the_place_is_empty(void **state)
+{
+    struct fixture f;
+    struct workload *a1, *b1;
+    struct slot claim = {0, 0, 24576};
+
+    (void)state;
+    init(&f, 1, 1);
+    a1 = running(&f, job(&f, "a1", "ann", 1), 0);
+    b1 = job(&f, "b1", "bob", 1);
+    b1->claim = (struct placement){&claim, 1};
+    a1->phase = PHASE_PREEMPTING;
+    job(&f, "c1", "cem", 1);
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    assert_int_equal(f.plan.waits.v[0].reason, WAIT_VICTIM);
+    a1->phase = PHASE_PREEMPTED;
+    a1->placement = (struct placement){0};
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 1);
+    assert_int_equal(action_of(&f, b1)->type, ACTION_START);
+    done(&f);
+}
+
+static void test_shares_fill_a_card_and_never_more(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    init(&f, 1, 1);
+    for (int i = 0; i < 4; i++)
+        job(&f, "s", "ann", 1)->demand.mib = 8192;
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 3);
+    assert_int_equal(f.plan.waits.v[0].reason, WAIT_SHARE);
+    done(&f);
+}
+
+static void test_who_disables_sharing_is_alone_on_a_card(void **state)
+{
+    struct fixture f;
+    struct workload *s, *x;
+
+    (void)state;
+    init(&f, 1, 2);
+    s = running(&f, job(&f, "s", "ann", 1), 0);
+    s->demand.mib = 1024;
+    f.slots[0][0].mib = 1024;
+    x = job(&f, "x", "bob", 1);
+    x->demand.mib = 1024;
+    x->demand.exclusive = true;
+    job(&f, "t", "cem", 1)->demand.mib = 24576;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, x)->slots[0].card, 1);
+    assert_int_equal(action_of(&f, x)->slots[0].mib, 24576);
+    assert_int_equal(f.plan.actions.len, 1);
+    done(&f);
+}
+
+static void test_what_can_never_run_is_said(void **state)
+{
+    static const struct label ssd[] = {{"disk", "ssd"}};
+    struct fixture f;
+
+    (void)state;
+    init(&f, 2, 4);
+    job(&f, "five", "ann", 5);
+    job(&f, "huge", "bob", 1)->demand.mib = 99999;
+    job(&f, "ssd", "cem", 1)->selector = (struct labels){ssd, 1};
+    decide(&f, "fair");
+    assert_int_equal(f.plan.waits.len, 3);
+    VEC_EACH(&f.plan.waits, wait) {
+        static const enum wait_reason reasons[] = {WAIT_NO_NODE, WAIT_NO_CARD, WAIT_NO_LABEL};
+
+        assert_int_equal(wait->reason, reasons[wait->job]);
+        assert_true(wait->start_ms == INT64_MAX);
+    }
+    done(&f);
+}
+
+static void test_a_gang_starts_over_several_nodes_or_not_at_all(void **state)
+{
+    struct fixture f;
+    struct workload *gang;
+
+    (void)state;
+    init(&f, 2, 4);
+    gang = job(&f, "gang", "ann", 6);
+    gang->demand.unit_gpus = 2;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, gang)->slot_count, 6);
+    gang->demand.min_gpus = gang->demand.max_gpus = 10;
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    assert_int_equal(f.plan.waits.v[0].reason, WAIT_NO_NODE);
+    done(&f);
+}
+
+static void test_nodes_are_held_for_the_first_that_waits(void **state)
+{
+    struct fixture f;
+    struct workload *big, *small;
+
+    (void)state;
+    init(&f, 1, 4);
+    running(&f, job(&f, "a1", "ann", 2), 0);
+    big = job(&f, "big", "bob", 4);
+    small = job(&f, "small", "cem", 4);
+    small->demand.min_gpus = small->demand.max_gpus = 2;
+    f.view.options.preemption = PREEMPTION_OFF;
+    decide(&f, "fifo");
+    assert_null(action_of(&f, big));
+    assert_null(action_of(&f, small));
+    assert_int_equal(f.plan.waits.v[1].reason, WAIT_HELD);
+    assert_ptr_equal(&f.jobs[f.plan.waits.v[1].about], big);
+    small->declared_ms = 1000; /* done long before */
+    decide(&f, "fifo");
+    assert_int_equal(action_of(&f, small)->type, ACTION_START);
+    done(&f);
+}
+
+static void test_idle_gpus_go_to_an_elastic_job_and_back(void **state)
+{
+    struct fixture f;
+    struct workload *e, *b;
+
+    (void)state;
+    init(&f, 1, 4);
+    e = job(&f, "e", "ann", 1);
+    e->demand.max_gpus = 4;
+    e->declared_ms = 36000000;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, e)->slot_count, 4);
+    running(&f, e, 0);
+    e->placement.len = 4;
+    for (uint32_t k = 0; k < 4; k++)
+        f.slots[0][k] = (struct slot){0, k, 24576};
+    b = job(&f, "b", "bob", 2);
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, e)->type, ACTION_RESIZE);
+    assert_int_equal(action_of(&f, e)->slot_count, 1);
+    assert_int_equal(action_of(&f, b)->type, ACTION_CLAIM);
+    done(&f);
+}
+
+static void test_list_policies_run_who_is_first_in_their_order(void **state)
+{
+    struct fixture f;
+    struct workload *old, *brief;
+
+    (void)state;
+    init(&f, 1, 1);
+    old = running(&f, job(&f, "old", "ann", 1), 0);
+    old->attained_gpu_ms = 17 * 3600 * 1000ULL;
+    old->declared_ms = 100 * 3600 * 1000LL;
+    brief = job(&f, "brief", "bob", 1);
+    brief->declared_ms = 3600 * 1000;
+    for (const char *const *name = (const char *const[]){"las", "srtf", "berth", NULL}; *name; name++) {
+        decide(&f, *name);
+        assert_int_equal(action_of(&f, old)->type, ACTION_PREEMPT);
+        assert_int_equal(action_of(&f, brief)->type, ACTION_CLAIM);
+    }
+    decide(&f, "fifo");
+    assert_int_equal(f.plan.actions.len, 0);
+    done(&f);
+}
+
+static void test_pressure_takes_the_fewest_gpus_that_are_in_time(void **state)
+{
+    struct fixture f;
+    struct workload *late, *calm;
+
+    (void)state;
+    init(&f, 1, 8);
+    calm = job(&f, "calm", "ann", 1);
+    calm->demand.max_gpus = 4;
+    calm->declared_ms = 3600 * 1000;
+    calm->deadline_ms = 10 * 3600 * 1000;
+    late = job(&f, "late", "bob", 1);
+    late->demand.max_gpus = 4;
+    late->declared_ms = 3600 * 1000;
+    late->deadline_ms = 1500 * 1000;
+    decide(&f, "pressure");
+    assert_int_equal(f.plan.actions.v[0].job, 1);
+    assert_int_equal(action_of(&f, late)->slot_count, 3);
+    assert_int_equal(action_of(&f, calm)->slot_count, 1);
+    done(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_first_gpu_job_displaces_a_second_and_says_so),
+        cmocka_unit_test(test_equal_ordinals_displace_nobody),
+        cmocka_unit_test(test_within_a_rank_the_least_lost_work_goes),
+        cmocka_unit_test(test_last_epochs_and_fresh_starts_are_left_alone),
+        cmocka_unit_test(test_a_claim_starts_when_the_place_is_empty),
+        cmocka_unit_test(test_shares_fill_a_card_and_never_more),
+        cmocka_unit_test(test_who_disables_sharing_is_alone_on_a_card),
+        cmocka_unit_test(test_what_can_never_run_is_said),
+        cmocka_unit_test(test_a_gang_starts_over_several_nodes_or_not_at_all),
+        cmocka_unit_test(test_nodes_are_held_for_the_first_that_waits),
+        cmocka_unit_test(test_idle_gpus_go_to_an_elastic_job_and_back),
+        cmocka_unit_test(test_list_policies_run_who_is_first_in_their_order),
+        cmocka_unit_test(test_pressure_takes_the_fewest_gpus_that_are_in_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
