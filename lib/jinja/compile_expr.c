@@ -359,8 +359,8 @@ static bool has_slice(const struct node *node)
 
 int compile_output(struct compiler *c, const struct node *node)
 {
-    uint32_t skip = 0;
-    bool check = c->scope->check_output;
+    uint32_t skip = 0, line, next_line;
+    bool check = c->scope->check_output, constant;
 
     if (check && c->known_extends)
         return 0;
@@ -371,16 +371,22 @@ int compile_output(struct compiler *c, const struct node *node)
             output_text(c, item->name);
             continue;
         }
-        set_line(c, item);
         if (item->kind == N_CONST && item->val.type == JV_STR && c->scope->escape == 0) {
             output_text(c, jv_view(item->val));
             continue;
         }
-        c->folding = has_slice(item) && is_constant(item);
+        line = c->func->line;
+        next_line = item->line;
+        set_line(c, item);
+        constant = is_constant(item);
+        c->folding = constant && has_slice(item);
         if (compile_expr(c, item) < 0)
             return -1;
         c->folding = false;
+        if (constant) /* Jinja2 made it text and noted no line */
+            next_line = line;
         emit(c, OP_OUT, 0, c->scope->escape, 0, -1);
+        c->func->line = next_line;
     }
     if (check)
         patch(c, skip);

@@ -401,10 +401,14 @@ static int filter_reverse(struct run *r, struct call *c, struct jv *ret)
     ok = reversed(r, c->self, ret);
     if (ok != 0)
         return ok < 0 ? -1 : 0;
-    if (!jv_is_iterable(c->self))
-        return raise(r, JINJA_FILTER_ARGUMENT_ERROR, "argument must be iterable");
-    if (iter_list(r, c->self, &list) < 0)
+    if (iter_list(r, c->self, &list) < 0) {
+        if (r->err->kind == JINJA_TYPE_ERROR) { /* Jinja2 takes any for this one */
+            r->failed = false;
+            *r->err = (struct jinja_error){0};
+            return raise(r, JINJA_FILTER_ARGUMENT_ERROR, "argument must be iterable");
+        }
         return -1;
+    }
     for (uint32_t i = 0, j = list->len; i + 1 < j; i++, j--) {
         struct jv v = list->v[i];
 

@@ -348,9 +348,10 @@ static int put_percent(struct run *r, struct buf *buf, struct str fmt, struct ar
             return -1;
     }
     buf_add(buf, at, (size_t)(end - at));
-    if (a->tuple ? a->at < a->tuple->len
-                 : !a->used && a->values.type != JV_DICT && a->values.type != JV_LIST &&
-                       a->values.type != JV_RANGE && !(a->values.type == JV_UNDEF))
+    if (a->tuple
+            ? a->at < a->tuple->len
+            : !a->used && a->values.type != JV_DICT && a->values.type != JV_LIST &&
+                  a->values.type != JV_RANGE && a->values.type != JV_BYTES && !(a->values.type == JV_UNDEF))
         return raise(r, JINJA_TYPE_ERROR, "not all arguments converted during string formatting");
     return 0;
 }

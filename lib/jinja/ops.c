@@ -118,6 +118,35 @@ static int add(struct run *r, struct jv a, struct jv b, struct jv *ret)
     return unsupported(r, ARITH_ADD, a, b);
 }
 
+static bool is_set_like(struct jv v)
+{
+    return v.type == JV_VIEW && !(v.flags & JV_VIEW_VALUES);
+}
+
+/* keys() - other, items() - other, and the other way round where that is a view. */
+static int subtract(struct run *r, struct jv a, struct jv b, struct jv *ret)
+{
+    struct jdict *set = dict_new(r, 4), *minus = dict_new(r, 4);
+    struct jiter it;
+    struct jv item, unused;
+    int more, in;
+
+    if (iter_init(r, b, &it) < 0)
+        return -1;
+    while ((more = iter_next(r, &it, &item)) == 1)
+        if (charge(r, 1) < 0 || dict_set(r, minus, item, JV_OF_NONE) < 0)
+            return -1;
+    if (more < 0 || iter_init(r, a, &it) < 0)
+        return -1;
+    while ((more = iter_next(r, &it, &item)) == 1) {
+        in = charge(r, 1) < 0 ? -1 : dict_get(r, minus, item, &unused);
+        if (in < 0 || (in == 0 && dict_set(r, set, item, JV_OF_NONE) < 0))
+            return -1;
+    }
+    *ret = (struct jv){.type = JV_VIEW, .flags = JV_SET, .dict = set};
+    return more;
+}
+
 int arith(struct run *r, enum arith op, struct jv a, struct jv b, struct jv *ret)
 {
     if (jv_is_number(a) && jv_is_number(b))
@@ -130,6 +159,8 @@ int arith(struct run *r, enum arith op, struct jv a, struct jv b, struct jv *ret
         return raise_undef(r, b);
     if (op == ARITH_ADD)
         return add(r, a, b, ret);
+    if (op == ARITH_SUB && (is_set_like(a) || is_set_like(b)) && jv_is_iterable(a) && jv_is_iterable(b))
+        return subtract(r, a, b, ret);
     if (op == ARITH_MUL)
         return multiply(r, a, b, ret);
     return unsupported(r, op, a, b);

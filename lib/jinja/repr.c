@@ -141,6 +141,13 @@ static int put_view(struct run *r, struct buf *buf, struct jv v, struct nest *up
 {
     unsigned what = v.flags & (JV_VIEW_VALUES | JV_VIEW_ITEMS);
 
+    if (v.flags & JV_SET) {
+        buf_puts(buf, v.dict->len ? "{" : "set(");
+        if (put_members(r, buf, v.dict, 1, up) < 0)
+            return -1;
+        buf_putc(buf, v.dict->len ? '}' : ')');
+        return 0;
+    }
     buf_printf(buf, "%s([", jv_type_name(v));
     if (in_nest(up, v.dict))
         buf_puts(buf, "...");

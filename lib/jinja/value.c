@@ -148,6 +148,8 @@ const char *jv_type_name(struct jv v)
     case JV_TUPLE:
         return v.flags & JV_GROUP ? "_GroupTuple" : "tuple";
     case JV_VIEW:
+        if (v.flags & JV_SET)
+            return "set";
         return v.flags & JV_VIEW_ITEMS    ? "dict_items"
                : v.flags & JV_VIEW_VALUES ? "dict_values"
                                           : "dict_keys";
@@ -199,7 +201,8 @@ const char *jv_object_name(struct jv v)
     case JV_UNDEF:
         return "jinja2.runtime.Undefined object";
     case JV_VIEW:
-        return v.flags & JV_VIEW_ITEMS    ? "dict_items object"
+        return v.flags & JV_SET           ? "set object"
+               : v.flags & JV_VIEW_ITEMS  ? "dict_items object"
                : v.flags & JV_VIEW_VALUES ? "dict_values object"
                                           : "dict_keys object";
     case JV_METHOD:

@@ -47,6 +47,7 @@ enum jv_flag {
     JV_LAX = 8,    /* JV_UNDEF: the plain kind, also in a strict environment */
     JV_VIEW_VALUES = 16,
     JV_VIEW_ITEMS = 32,
+    JV_SET = 64, /* JV_VIEW: a set of its own, what keys() - other gives */
 };
 
 struct jv {

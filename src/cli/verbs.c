@@ -88,6 +88,18 @@ static const struct cli_option kubeconfig_options[] = {
     END,
 };
 
+static const struct cli_option render_options[] = {
+    {0, "template", "FILE", "the template; - for standard input", NULL},
+    {0, "values", "FILE", "its values, JSON or YAML", NULL},
+    {0, "strict", NULL, "a missing value is an error", NULL},
+    {0, "trim-blocks", NULL, "drop the newline after a block", NULL},
+    {0, "lstrip-blocks", NULL, "drop the spaces before a block", NULL},
+    {0, "keep-trailing-newline", NULL, "keep the newline at the end of the template", NULL},
+    {0, "extras", NULL, "with to_yaml, to_nice_yaml, b64encode, b64decode, quote and required", NULL},
+    {0, "needs", NULL, "print the names of the values the template needs, and nothing else", NULL},
+    END,
+};
+
 const struct verb verbs[] = {
     {"up", "[BERTHD OPTIONS]", "Start the daemon in the background", up_options,
      "All other options go to berthd as they are: see berthd --help. Its log is DATA/berthd.log.",
@@ -162,6 +174,12 @@ const struct verb verbs[] = {
      "  berth completion zsh >\"${fpath[1]}/_berth\"\n"
      "  berth completion fish >~/.config/fish/completions/berth.fish",
      .min_args = 1, .max_args = 1, .words = "bash zsh fish", .run = verb_completion},
+    {"render", "--template FILE [--values FILE]", "Render a Jinja2 template", render_options, NULL,
+     "  berth render --template job.yaml.j2 --values values.yaml --strict\n"
+     "  berth render --template job.yaml.j2 --needs",
+     .run = verb_render},
+    {"jinja-batch", "", "Render JSON requests from standard input, one a line, for tests", NULL,
+     "The protocol is in tests/jinja/README.md.", .run = verb_jinja_batch},
     {"version", "", "Print the versions of this program and of the daemon", output_options,
      .run = verb_version},
     {"help", "[VERB]", "Explain a verb", .max_args = 2, .run = verb_help},
