@@ -27,19 +27,18 @@ static int declare_group(struct str text, struct gpu_card *cards, size_t *len, s
 {
     struct str name = STR("declared"), rest = text, size;
     const char *x;
-    int64_t count = 1, mib;
+    int64_t count = 1, mib = GPU_DECLARED_MIB;
 
     (void)str_split(&rest, ':', &size);
     if (size.len < text.len)
         name = rest;
     x = memchr(size.s, 'x', size.len);
-    if (x && !str_to_int((struct str){size.s, (size_t)(x - size.s)}, &count))
+    if (!str_to_int((struct str){size.s, x ? (size_t)(x - size.s) : size.len}, &count) ||
+        (x && !str_to_int((struct str){x + 1, size.len - (size_t)(x - size.s) - 1}, &mib)))
         count = 0;
-    if (x)
-        size = (struct str){x + 1, size.len - (size_t)(x - size.s) - 1};
-    if (count < 1 || !str_to_int(size, &mib) || mib < 1 || mib > MEMORY_MIB_MAX || !name.len ||
-        name.len >= GPU_TEXT_MAX || !utf8_valid(name))
-        return err_set(err, ERR_INVALID, "gpus: '%.*s' is not COUNTxMIB[:NAME], as in 4x24576",
+    if (count < 1 || mib < 1 || mib > MEMORY_MIB_MAX || !name.len || name.len >= GPU_TEXT_MAX ||
+        !utf8_valid(name))
+        return err_set(err, ERR_INVALID, "gpus: '%.*s' is not COUNT[xMIB][:NAME], as in 4x24576",
                        STR_ARG(text));
     if (count > (int64_t)(GPU_CARDS_MAX - *len))
         return err_set(err, ERR_INVALID, "gpus: more than %d cards", GPU_CARDS_MAX);

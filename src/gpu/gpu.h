@@ -56,7 +56,9 @@ const char *gpu_source(const struct gpus *gpus);
 /* Asks again for used, busy, temperature and health. Cards do not come or go; a lost one is not healthy. */
 void gpu_refresh(struct gpus *gpus);
 
-/* "4x24576", "24576,24576,40960" (MiB each), "2x24576:RTX 3090,1x81920:A100": into cards[GPU_CARDS_MAX]. */
+/* As the daemon's --gpus: "4x24576" (MiB each), "4" (GPU_DECLARED_MIB each), "2x24576:RTX 3090,1x81920:A100";
+ * into cards[GPU_CARDS_MAX]. */
+#define GPU_DECLARED_MIB 16384
 int gpu_declare(const char *text, struct gpu_card *cards, size_t *ret_len, struct err *err);
 
 /* ---- who uses it ---- */

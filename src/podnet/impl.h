@@ -15,8 +15,9 @@
 #define PODNET_PROXIED_MAX 1024 /* connections through the proxy */
 
 /* slirp4netns gives every pod the same ones. */
-#define SLIRP_IP      0x0a000264 /* 10.0.2.100 */
-#define SLIRP_GATEWAY 0x0a000202 /* 10.0.2.2 */
+#define SLIRP_IP         0x0a000264 /* 10.0.2.100 */
+#define SLIRP_NAMESERVER "10.0.2.3"
+#define SLIRP_GATEWAY    0x0a000202 /* 10.0.2.2 */
 
 enum pod_state { POD_ADDING, POD_UP, POD_REMOVING };
 

@@ -353,6 +353,7 @@ static int open_slirp(struct podnet *net, const struct podnet_config *config, st
     int status;
 
     net->mode = PODNET_SLIRP;
+    net->bridge_index = 0; /* of a bridge that we found but cannot use */
     net->gateway = SLIRP_GATEWAY;
     net->slirp_path = config->slirp_path ? mem_strdup(config->slirp_path) : slirp_find();
     if (!net->slirp_path || access(net->slirp_path, X_OK) < 0)
@@ -550,6 +551,11 @@ const char *podnet_mode_text(const struct podnet *net)
 const char *podnet_warning(const struct podnet *net)
 {
     return net->warning.len ? net->warning.data : NULL;
+}
+
+const char *podnet_nameserver(const struct podnet *net)
+{
+    return net->mode == PODNET_SLIRP ? SLIRP_NAMESERVER : NULL;
 }
 
 struct in_addr podnet_gateway(const struct podnet *net)

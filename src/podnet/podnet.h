@@ -4,7 +4,8 @@
  * thread, which is the only one that ever changes its namespace; the loop never waits. What the kernel
  * holds is the truth: namespaces are pinned at RUN_DIR/netns/ID, the host's end of a pod's link is named
  * after its address and carries the id, published ports are entries of one nf_tables map. All of it
- * works on while no daemon runs, and podnet_open finds it again.
+ * works on while no daemon runs, and podnet_open finds it again. (Pins are mounts: the daemon must be in the
+ * machine's own mount namespace, else they end with it.)
  *
  * Where the machine forbids that, pods get slirp4netns, or the host's network: podnet_mode says which.
  *
@@ -65,8 +66,10 @@ enum podnet_mode podnet_mode(const struct podnet *net); /* never AUTO */
 const char *podnet_mode_text(const struct podnet *net);
 /* Something works less well than it should, and why (no NAT, ports only while the daemon runs); NULL: no. */
 const char *podnet_warning(const struct podnet *net);
-struct in_addr
-podnet_gateway(const struct podnet *net); /* the host, as pods reach it; 0.0.0.0 in HOST mode */
+/* A name server that pods have in this mode, whatever the host has: for podnet_resolv_conf; NULL: none. */
+const char *podnet_nameserver(const struct podnet *net);
+/* The host, as pods reach it; 0.0.0.0 in HOST mode. */
+struct in_addr podnet_gateway(const struct podnet *net);
 
 /* ---- pods ---- */
 

@@ -167,7 +167,7 @@ static void test_memory_limit_reaches_the_driver(void **state)
 
 static void test_cards_are_declared(void **state)
 {
-    CLEANUP(gpu_close) struct gpus *gpus = open_with(library, "2x24576,1x81920:A100 80GB,4096");
+    CLEANUP(gpu_close) struct gpus *gpus = open_with(library, "2x24576,1x81920:A100 80GB,1");
     struct gpu_procs procs = {0};
     const char *why;
 
@@ -181,6 +181,7 @@ static void test_cards_are_declared(void **state)
     assert_string_equal(gpu_at(gpus, 2)->name, "A100 80GB");
     assert_int_equal(gpu_at(gpus, 2)->memory_mib, 81920);
     assert_int_equal(gpu_at(gpus, 3)->index, 3);
+    assert_int_equal(gpu_at(gpus, 3)->memory_mib, GPU_DECLARED_MIB);
     gpu_refresh(gpus);
     gpu_procs(gpus, &procs);
     assert_int_equal(procs.len, 0);
