@@ -67,7 +67,7 @@ static int read_options(struct call *call, const char *container, struct pod_log
     *ret = (struct pod_log_options){
         .container = container,
         .previous = query_bool(call, "previous"),
-        .follow = query_bool(call, "follow"),
+        .follow = query_bool(call, "follow") && !query_bool(call, "previous"),
         .timestamps = query_bool(call, "timestamps"),
         .since = INT64_MIN,
         .tail = number(call, "tailLines"),

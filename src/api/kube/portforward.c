@@ -121,6 +121,14 @@ static void set_events(struct forward *f)
         f->io = loop_io_new(f->session->config.loop, f->fd, events, on_target, f);
 }
 
+/* Whether the client has too much unread already. */
+static void set_full(struct portforward *s, bool full)
+{
+    s->full = full;
+    for (struct forward *it = s->forwards; it; it = it->next)
+        set_events(it);
+}
+
 /* Towards the target; what it does not take now is left. A target that takes nothing any more may still have
  * things to say: what is for it is dropped. */
 static void write_target(struct forward *f, struct str *data)
@@ -178,7 +186,8 @@ static void read_target(struct forward *f)
             return;
         }
         spdy_server_send(&s->spdy, f->data_id, false, (struct str){data, (size_t)len});
-        s->full = wire_unsent(s->wire) > WIRE_HIGH;
+        if (wire_unsent(s->wire) > WIRE_HIGH)
+            set_full(s, true);
         if ((size_t)len < sizeof(data))
             return;
     }
@@ -187,8 +196,6 @@ static void read_target(struct forward *f)
 static void on_target(void *arg, uint32_t events)
 {
     struct forward *f = arg;
-    struct portforward *s = f->session;
-    bool was_full = s->full;
 
     if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
         flush_target(f);
@@ -199,20 +206,14 @@ static void on_target(void *arg, uint32_t events)
         return;
     }
     set_events(f);
-    if (s->full && !was_full)
-        for (struct forward *it = s->forwards; it; it = it->next)
-            set_events(it);
 }
 
 static void on_drained(void *arg)
 {
     struct portforward *s = arg;
 
-    if (!s->full)
-        return;
-    s->full = false;
-    for (struct forward *it = s->forwards; it; it = it->next)
-        set_events(it);
+    if (s->full)
+        set_full(s, false);
 }
 
 /* ---- streams ---- */

@@ -6,7 +6,7 @@
 #include "api/kube/stream_exec.h"
 #include "net/websocket.h"
 
-#define ARGV_MAX 4096 /* words of a command */
+#define ARGV_MAX 1024 /* words of a command */
 
 struct protocol {
     const char *name;
@@ -232,10 +232,10 @@ static void begin_exec(struct call *call, const struct object *pod, const char *
 
 void stream_exec(struct call *call, const struct object *pod, const char *container)
 {
-    const char **argv;
+    const char **argv = arena_zalloc(call->arena, (ARGV_MAX + 2) * sizeof(*argv));
     size_t count = 0;
 
-    while (count <= ARGV_MAX && http_query(call->req, "command", count))
+    while (count <= ARGV_MAX && (argv[count] = http_query(call->req, "command", count)))
         count++;
     if (count == 0 || count > ARGV_MAX) {
         failure_bad_request(&call->failure, call->arena, "%s",
@@ -243,9 +243,6 @@ void stream_exec(struct call *call, const struct object *pod, const char *contai
         call_fail(call);
         return;
     }
-    argv = arena_zalloc(call->arena, (count + 1) * sizeof(*argv));
-    for (size_t i = 0; i < count; i++)
-        argv[i] = http_query(call->req, "command", i);
     begin_exec(call, pod, container, argv);
 }
 
