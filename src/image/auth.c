@@ -57,15 +57,15 @@ static bool host_fits(struct str pattern, struct str host)
 /* How well a key fits: 0 not at all, else longer paths win over shorter, exact hosts over patterns. */
 static size_t fit(struct str key, const struct image_ref *ref)
 {
-    struct str host, path, have = str_from(ref->path);
+    struct str host, path;
     bool pattern;
 
     split_key(key, &host, &path);
     pattern = host.len && memchr(host.s, '*', host.len);
     if (host.len == 0 || !host_fits(host, str_from(ref->host)))
         return 0;
-    if (path.len > 0 && (have.len < path.len || memcmp(have.s, path.s, path.len) != 0 ||
-                         (have.len > path.len && have.s[path.len] != '/')))
+    if (path.len > 0 && (strncmp(ref->path, path.s, path.len) != 0 ||
+                         (ref->path[path.len] != '\0' && ref->path[path.len] != '/')))
         return 0;
     return 1 + 2 * path.len + (pattern ? 0 : 1);
 }

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -116,18 +117,29 @@ static bool waits_for_retry(const char *path)
     return stat(path, &st) == 0 && st.st_mtime != 0 && time(NULL) - st.st_mtime < ORPHAN_SEC;
 }
 
+/* Pulls under way hold a lock on each layer they count on, until their image is recorded. */
+static int lock_layer(const struct images *images, const char *name)
+{
+    CLEANUP(free) char *path = mem_printf("%s/locks/%s", images->dir, name);
+    CLEANUP(fd_close) int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 ? take_fd(&fd) : -1;
+}
+
 static void sweep_one(struct images *images, const struct map *wanted, const char *name,
                       struct images_gc *ret)
 {
     char digest[IMAGE_DIGEST_MAX];
     CLEANUP(free) char *path = NULL;
+    CLEANUP(fd_close) int lock = -1;
     int64_t unpacked = 0;
 
     snprintf(digest, sizeof(digest), "sha256:%.64s", name);
     if (map_get(wanted, str_from(digest)))
         return;
     path = mem_printf("%s/layers/%s", images->dir, name);
-    if (waits_for_retry(path))
+    lock = lock_layer(images, name);
+    if (lock < 0 || waits_for_retry(path))
         return;
     if (image_digest_valid(str_from(digest)) && record_layer_here(images->dir, digest, &unpacked)) {
         ret->layers++;
@@ -138,8 +150,8 @@ static void sweep_one(struct images *images, const struct map *wanted, const cha
 
 void gc_sweep(struct images *images, struct images_gc *ret)
 {
-    CLEANUP(map_free) struct map *wanted = NULL;
-    CLEANUP(free) char *path = NULL;
+    CLEANUP(map_free) struct map *wanted = map_new();
+    CLEANUP(free) char *path = mem_printf("%s/layers", images->dir);
     struct images_gc unused = {0};
     struct dirent *entry;
     struct str key;
@@ -147,13 +159,8 @@ void gc_sweep(struct images *images, struct images_gc *ret)
     void *value;
     DIR *dir;
 
-    if (!images->sweep_wanted || jobs_running(images))
-        return;
-    images->sweep_wanted = false;
-    wanted = map_new();
     while (map_next(images->stored, &at, &key, &value))
         count_layers(wanted, ((struct stored *)value)->image, 1);
-    path = mem_printf("%s/layers", images->dir);
     dir = opendir(path);
     while (dir && (entry = readdir(dir)) != NULL)
         if (entry->d_name[0] != '.')
@@ -166,7 +173,7 @@ void images_gc(struct images *images, struct images_gc *ret)
 {
     CLEANUP(free) struct gc_item *items = mem_zalloc((map_len(images->stored) + 1) * sizeof(*items));
     struct images_gc sum = {0};
-    int64_t now = clock_now(), planned;
+    int64_t now = clock_now();
     int64_t age = images->config.gc_days < 0 ? -1 : images->config.gc_days * DAY_NS;
     size_t len = 0, at = 0;
     struct str key;
@@ -181,7 +188,7 @@ void images_gc(struct images *images, struct images_gc *ret)
             .busy = stored->mounts > 0 || now - stored->used < GRACE_NS || store_kept(images, stored->image),
         };
     }
-    planned = gc_plan(items, len, now, age, bytes_needed(images));
+    gc_plan(items, len, now, age, bytes_needed(images));
     for (size_t i = 0; i < len; i++) {
         if (!items[i].remove)
             continue;
@@ -190,10 +197,7 @@ void images_gc(struct images *images, struct images_gc *ret)
         store_forget(images, store_get(images, items[i].image->id));
         sum.images++;
     }
-    images->sweep_wanted = true;
     gc_sweep(images, &sum);
-    if (images->sweep_wanted) /* a pull is under way; the layers go after it */
-        sum.bytes = planned;
     if (ret)
         *ret = sum;
 }

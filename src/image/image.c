@@ -255,7 +255,6 @@ void store_forget(struct images *images, struct stored *stored)
     map_remove(images->stored, str_from(stored->image->id));
     image_drop(stored->image);
     free(stored);
-    images->sweep_wanted = true;
 }
 
 /* ---- changing names ---- */
@@ -533,7 +532,6 @@ int images_open(const char *dir, struct loop *loop, const struct images_config *
     each_file(images, "images", load_image);
     each_file(images, "names", load_name);
     mounts_load(images);
-    images->sweep_wanted = true;
     gc_sweep(images, NULL);
     store_empty_trash(images);
     gc_timer_start(images);

@@ -40,7 +40,6 @@ struct images {
     struct map *mounted;              /* container -> struct mounted */
     VEC(struct job *) jobs;           /* in the order they came */
     VEC(struct image_pull *) answers; /* pulls whose answer is known, given in the next turn */
-    bool sweep_wanted; /* layers may have become nobody's; waits until no job runs, and jobs wait for it */
     struct loop_timer *gc_timer, *start_timer;
     pid_t remover; /* 0: none */
     struct loop_child *remover_child;
@@ -53,8 +52,9 @@ struct stored *store_get(const struct images *images, const char *id);
 /* Reads an image's file, and the name's: what a job has just written. ERR_NOT_FOUND. */
 int store_load_image(struct images *images, const char *id, struct err *err);
 int store_load_name(struct images *images, const char *name, struct err *err);
-void store_touch(struct images *images, struct stored *stored);  /* used now */
-void store_forget(struct images *images, struct stored *stored); /* with all its names; sweep comes later */
+void store_touch(struct images *images, struct stored *stored); /* used now */
+void store_forget(struct images *images,
+                  struct stored *stored); /* with all its names; gc_sweep is to follow */
 bool store_kept(const struct images *images, const struct image *image);
 
 /* ---- process.c ---- */
@@ -82,7 +82,6 @@ void gc_sweep(struct images *images, struct images_gc *ret); /* moves layers tha
 void gc_timer_start(struct images *images);
 
 /* ---- pull.c ---- */
-bool jobs_running(const struct images *images);
 void jobs_start(struct images *images); /* as many as may run */
 void jobs_end(struct images *images);   /* kills all, without callbacks */
 

@@ -270,6 +270,18 @@ static int mount_lower(const struct images *images, const struct image_mount_spe
     return result;
 }
 
+/* The host's root, read-only: overlayfs refuses "/" as one of two lower folders (ELOOP). */
+static int mount_host_readonly(const char *root, struct err *err)
+{
+    if (mount("/", root, NULL, MS_BIND, NULL) < 0)
+        return err_errno(err, errno, "bind / to '%s'", root);
+    if (mount(NULL, root, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL) == 0)
+        return 0;
+    err_errno(err, errno, "make '%s' read-only", root);
+    umount2(root, MNT_DETACH);
+    return -1;
+}
+
 /* A new upper folder looks like the one it lies on: its mode and owner become the root's. */
 static int make_upper(const char *path, const char *like, struct err *err)
 {
@@ -329,7 +341,8 @@ int image_mount(struct images *images, const struct image_mount_spec *spec, char
     if (result == 0)
         result = note_write(images, m, err);
     if (result == 0)
-        result = mount_lower(images, spec, &lower, root, err);
+        result = !spec->image && spec->readonly ? mount_host_readonly(root, err)
+                                                : mount_lower(images, spec, &lower, root, err);
     lower_done(&lower);
     if (result < 0) {
         mounted_remove(images, m);

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -109,14 +108,6 @@ static struct image_pull *fail_later(struct image_pull *pull, enum image_fail fa
 }
 
 /* ---- jobs ---- */
-
-bool jobs_running(const struct images *images)
-{
-    VEC_EACH(&images->jobs, it)
-        if ((*it)->pid)
-            return true;
-    return false;
-}
 
 /* The credentials and certificates of a call: known by name, so nothing else is ever deleted here. */
 static void remove_auth(struct job *job)
@@ -261,20 +252,36 @@ static void job_end(struct job *job)
 
 /* ---- what a job says ---- */
 
+/* "NUMBER COUNT STEP DONE TOTAL DIGEST" */
+static bool read_progress(struct str rest, char digest[IMAGE_DIGEST_MAX], struct image_progress *ret)
+{
+    int64_t n[5];
+    struct str word;
+
+    for (size_t i = 0; i < ARRAY_LEN(n); i++)
+        if (!str_split(&rest, ' ', &word) || !str_to_int(word, &n[i]) || n[i] < 0)
+            return false;
+    if (n[2] > IMAGE_STEP_PRESENT || !image_digest_valid(rest))
+        return false;
+    snprintf(digest, IMAGE_DIGEST_MAX, "%.*s", STR_ARG(rest));
+    *ret = (struct image_progress){
+        .layer = digest,
+        .step = (enum image_step)n[2],
+        .done = n[3],
+        .total = n[4],
+        .number = (size_t)n[0],
+        .count = (size_t)n[1],
+    };
+    return true;
+}
+
 static void on_layer(struct job *job, struct str rest)
 {
-    struct image_progress p = {0};
-    char digest[IMAGE_DIGEST_MAX] = "";
-    char text[256];
-    int step;
+    struct image_progress p;
+    char digest[IMAGE_DIGEST_MAX];
 
-    snprintf(text, sizeof(text), "%.*s", STR_ARG(rest));
-    if (sscanf(text, "%zu %zu %d %" SCNd64 " %" SCNd64 " %71s", &p.number, &p.count, &step, &p.done, &p.total,
-               digest) != 6 ||
-        step < 0 || step > IMAGE_STEP_PRESENT)
+    if (!read_progress(rest, digest, &p))
         return;
-    p.layer = digest;
-    p.step = (enum image_step)step;
     /* By place: a callback may cancel its own or other pulls. */
     for (size_t i = 0; i < job->pulls.len; i++) {
         struct image_pull *pull = job->pulls.v[i];
@@ -460,9 +467,6 @@ void jobs_start(struct images *images)
 {
     struct err err = {0};
 
-    gc_sweep(images, NULL);
-    if (images->sweep_wanted)
-        return; /* no new jobs until those that run are through, else the sweep never has its turn */
     for (size_t i = 0; i < images->jobs.len; i++) {
         struct job *job = images->jobs.v[i];
 

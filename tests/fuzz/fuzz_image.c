@@ -11,6 +11,8 @@
 
 #define ENTRIES_MAX 2000
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 static void fuzz_ref(struct str text)
 {
     struct image_ref ref, again;

@@ -22,7 +22,8 @@
 
 char fx_top[64];
 char fx_registry[32];
-static pid_t registry_pid;
+char fx_tls_registry[32];
+static pid_t registry_pid, tls_pid;
 
 /* ---- processes ---- */
 
@@ -120,6 +121,43 @@ static void start_registry(void)
         printf("skipped: pulls, since docker-registry does not start\n");
 }
 
+void fx_start_tls(const char *cert, const char *key)
+{
+    CLEANUP(free) char *config = mem_printf("%s/tls.yml", fx_top);
+    CLEANUP(buf_done) struct buf text = {0};
+    const char *const make_cert[] = {"openssl",
+                                     "req",
+                                     "-x509",
+                                     "-newkey",
+                                     "ec",
+                                     "-pkeyopt",
+                                     "ec_paramgen_curve:P-256",
+                                     "-nodes",
+                                     "-subj",
+                                     "/CN=lab",
+                                     "-addext",
+                                     "subjectAltName=IP:127.0.0.1",
+                                     "-days",
+                                     "2",
+                                     "-keyout",
+                                     key,
+                                     "-out",
+                                     cert,
+                                     NULL};
+    const char *const serve[] = {"docker-registry", "serve", config, NULL};
+    int port = free_port();
+
+    fx_run(make_cert);
+    buf_printf(&text,
+               "version: 0.1\nlog: {level: error}\nstorage: {filesystem: {rootdirectory: %s/tls-registry}}\n"
+               "http: {addr: '127.0.0.1:%d', tls: {certificate: %s, key: %s}}\n",
+               fx_top, port, cert, key);
+    assert_int_equal(file_write_atomic(config, buf_view(&text), 0600, NULL), 0);
+    tls_pid = spawn(serve, "/dev/null");
+    assert_true(tls_pid > 0 && answers(port));
+    snprintf(fx_tls_registry, sizeof(fx_tls_registry), "127.0.0.1:%d", port);
+}
+
 bool fx_has_registry(void)
 {
     return fx_registry[0] != '\0';
@@ -165,6 +203,10 @@ void fx_stop(void)
     if (registry_pid > 0) {
         kill(registry_pid, SIGKILL);
         waitpid(registry_pid, NULL, 0);
+    }
+    if (tls_pid > 0) {
+        kill(tls_pid, SIGKILL);
+        waitpid(tls_pid, NULL, 0);
     }
     unmount_all();
     if (tree_remove(AT_FDCWD, fx_top, &err) < 0)

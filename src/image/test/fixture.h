@@ -15,7 +15,10 @@
 extern char fx_top[64];      /* everything of the tests lies below it */
 extern char fx_registry[32]; /* "127.0.0.1:PORT"; "" when there is none */
 
-int fx_start(void); /* -1: cannot; prints why */
+extern char fx_tls_registry[32]; /* after fx_start_tls: empty, without a password */
+
+int fx_start(void);                                   /* -1: cannot; prints why */
+void fx_start_tls(const char *cert, const char *key); /* both are made */
 void fx_stop(void);
 bool fx_has_registry(void);
 

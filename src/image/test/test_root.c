@@ -266,6 +266,40 @@ static void test_stalling_registry_fails_that_pull_only(void **state)
     close(fd);
 }
 
+static char ca_file[512];
+
+static void with_ca(struct images_config *c)
+{
+    static struct images_registry registry;
+
+    registry = (struct images_registry){.host = fx_tls_registry, .ca_file = ca_file};
+    c->registries = &registry;
+}
+
+static void without_ca(struct images_config *c)
+{
+    c->registries_len = 0;
+}
+
+static void test_certificate_of_our_own_is_believed_where_set(void **state)
+{
+    char name[64];
+    struct images *images;
+
+    (void)state;
+    need_registry();
+    snprintf(ca_file, sizeof(ca_file), "%s", path_of("tls.crt"));
+    fx_start_tls(ca_file, path_of("tls.key"));
+    snprintf(name, sizeof(name), "%s/none:v1", fx_tls_registry);
+    images = fx_open(loop, "s-tls", without_ca);
+    expect_fail(fx_pull(images, loop, name, IMAGE_ALWAYS, NULL), IMAGE_FAIL_UNREACHABLE);
+    images_free(images);
+    images = fx_open(loop, "s-tls", with_ca);
+    expect_fail(fx_pull(images, loop, name, IMAGE_ALWAYS, NULL), IMAGE_FAIL_NOT_FOUND);
+    assert_int_equal(fx_count("%s/run/image-auth", fx_top), 0);
+    images_free(images);
+}
+
 static void test_cancelled_pull_says_nothing_and_leaves_nothing(void **state)
 {
     struct images *images;
@@ -538,8 +572,10 @@ static void test_many_layers_can_be_mounted(void **state)
 static void test_host_root_is_seen_and_not_changed(void **state)
 {
     struct images *images = fx_open(loop, "s-host", NULL);
-    struct image_mount_spec spec = {.id = "h1", .dir = path_of("c-host")};
-    const char *const hide[] = {path_of("run"), NULL};
+    CLEANUP(free) char *dir = mem_strdup(path_of("c-host"));
+    CLEANUP(free) char *store = mem_strdup(path_of("s-host"));
+    struct image_mount_spec spec = {.id = "h1", .dir = dir};
+    const char *const hide[] = {"/usr/share/doc", NULL};
     CLEANUP(image_host_free) struct image_host *host = NULL;
     CLEANUP(free) char *root = NULL;
     CLEANUP(free) char *file = NULL;
@@ -555,13 +591,20 @@ static void test_host_root_is_seen_and_not_changed(void **state)
     assert_true(access("/etc/berth-was-here", F_OK) < 0);
     assert_int_equal(image_host_new(images, hide, &host, &err), 0);
     for (size_t i = 0; i < host->masked_len; i++) {
-        own |= streq(host->masked[i], path_of("s-host"));
+        own |= streq(host->masked[i], store);
         shadow |= streq(host->masked[i], "/etc/shadow");
     }
     assert_true(own && shadow);
     for (size_t i = 0; i < host->mounts_len; i++)
         assert_false(starts_with(host->mounts[i].path, "/proc") || streq(host->mounts[i].path, "/"));
     assert_true(starts_with(host->config.env[0], "PATH="));
+    assert_int_equal(image_unmount(images, "h1", true, &err), 0);
+    free(TAKE_PTR(root));
+    spec.readonly = true;
+    if (image_mount(images, &spec, &root, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_true(there(root, "etc/passwd"));
+    assert_true(open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) < 0 && errno == EROFS);
     assert_int_equal(image_unmount(images, "h1", true, &err), 0);
     images_free(images);
 }
@@ -713,6 +756,7 @@ int main(void)
         TEST(test_failures_say_what_they_are),
         TEST(test_limits_fail_the_pull_only),
         TEST(test_stalling_registry_fails_that_pull_only),
+        TEST(test_certificate_of_our_own_is_believed_where_set),
         TEST(test_cancelled_pull_says_nothing_and_leaves_nothing),
         TEST(test_pulls_at_once_share_fetches_and_layers),
         TEST(test_moved_tag_is_seen_by_always_only),

@@ -112,11 +112,10 @@ static int fetch_layer(struct layers *layers, struct proxy *proxy, size_t i, str
     const struct image_blob *blob = &layers->manifest->layers[i];
     CLEANUP(free) char *path = mem_printf("%s/%s.blob", layers->work->job, sum_hex(blob->digest));
     struct download download = {.layers = layers, .i = i};
-    CLEANUP(fd_close) int lock = -1;
     CLEANUP(fd_close) int fd = -1;
     bool mine;
 
-    if (layers_claim(layers, i, &mine, &lock, fail) < 0)
+    if (layers_claim(layers, i, &mine, fail) < 0)
         return -1;
     if (!mine)
         return 0;
@@ -162,6 +161,7 @@ static int fetch_missing(struct work *work, const struct image_manifest *manifes
     char reference[IMAGE_REF_MAX];
     struct image_ref ref = work->ref;
     struct json *config;
+    int result;
 
     if (layers_check_space(&layers, fail) < 0)
         return -1;
@@ -173,11 +173,11 @@ static int fetch_missing(struct work *work, const struct image_manifest *manifes
     if (image_config_parse(buf_view(&text), work->platform, manifest->layers_len, &work->arena, &config,
                            &fail->err) < 0)
         return -1;
-    if (fetch_layers(&layers, proxy, fail) < 0) {
-        layers_kill(&layers);
-        return -1;
-    }
-    return work_record(work, id, top, manifest, config, fail);
+    result = fetch_layers(&layers, proxy, fail);
+    if (result == 0)
+        result = work_record(work, id, top, manifest, config, fail);
+    layers_done(&layers);
+    return result;
 }
 
 int fetch_run(struct work *work, char **ret, struct fail *fail)

@@ -318,13 +318,12 @@ static int load(struct source *src, struct fail *fail)
 static int import_layer(struct layers *layers, struct source *src, size_t i, struct fail *fail)
 {
     const struct image_blob *blob = &src->manifest.layers[i];
-    CLEANUP(fd_close) int lock = -1;
     CLEANUP(fd_close) int fd = open_below(src->root, src->paths[i]);
     char digest[IMAGE_DIGEST_MAX];
     int64_t size;
     bool mine;
 
-    if (layers_claim(layers, i, &mine, &lock, fail) < 0)
+    if (layers_claim(layers, i, &mine, fail) < 0)
         return -1;
     if (!mine)
         return 0;
@@ -337,24 +336,31 @@ static int import_layer(struct layers *layers, struct source *src, size_t i, str
     return layers_unpack(layers, i, fd, NULL, fail);
 }
 
-static int import_layers(struct source *src, struct fail *fail)
+static int import_layers(struct layers *layers, struct source *src, struct fail *fail)
 {
-    struct layers layers = {.work = src->work, .manifest = &src->manifest};
-
-    if (layers_check_space(&layers, fail) < 0)
-        return -1;
     for (size_t i = 0; i < src->manifest.layers_len; i++) {
         /* The same layer twice: wait for the first, so that the second finds it. */
         for (size_t k = 0; k < i; k++)
             if (streq(src->manifest.layers[k].digest, src->manifest.layers[i].digest) &&
-                layers_wait(&layers, 0, fail) < 0)
+                layers_wait(layers, 0, fail) < 0)
                 return -1;
-        if (import_layer(&layers, src, i, fail) < 0) {
-            layers_kill(&layers);
+        if (import_layer(layers, src, i, fail) < 0)
             return -1;
-        }
     }
-    return layers_wait(&layers, 0, fail);
+    return layers_wait(layers, 0, fail);
+}
+
+static int import_source(struct source *src, struct fail *fail)
+{
+    struct layers layers = {.work = src->work, .manifest = &src->manifest};
+    int result = layers_check_space(&layers, fail);
+
+    if (result == 0)
+        result = import_layers(&layers, src, fail);
+    if (result == 0)
+        result = work_record(src->work, src->id, src->digest, &src->manifest, src->config, fail);
+    layers_done(&layers);
+    return result;
 }
 
 int import_run(struct work *work, char **ret, struct fail *fail)
@@ -363,9 +369,7 @@ int import_run(struct work *work, char **ret, struct fail *fail)
     int result = load(&src, fail);
 
     if (result == 0)
-        result = import_layers(&src, fail);
-    if (result == 0)
-        result = work_record(work, src.id, src.digest, &src.manifest, src.config, fail);
+        result = import_source(&src, fail);
     if (result == 0)
         *ret = mem_strdup(src.id);
     fd_close(src.root);

@@ -32,26 +32,44 @@ static void say(const struct layers *layers, size_t i, enum image_step step, int
 
 /* ---- who fetches ---- */
 
-int layers_claim(struct layers *layers, size_t i, bool *mine, int *lock, struct fail *fail)
+/* 1: it is here, and the lock shared. 0: it is not, and the lock ours alone. -1: somebody is at it. */
+static int try_claim(const struct layers *layers, const char *digest, int fd)
+{
+    if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+        return -1;
+    if (record_layer_here(layers->work->dir, digest, NULL))
+        return 1;
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0) { /* two at once: both let go, and try again at different times */
+        flock(fd, LOCK_UN);
+        return -1;
+    }
+    if (!record_layer_here(layers->work->dir, digest, NULL))
+        return 0;
+    flock(fd, LOCK_SH);
+    return 1;
+}
+
+int layers_claim(struct layers *layers, size_t i, bool *mine, struct fail *fail)
 {
     const char *digest = layers->manifest->layers[i].digest;
     CLEANUP(free) char *path = mem_printf("%s/locks/%s", layers->work->dir, sum_hex(digest));
-    CLEANUP(fd_close) int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), got;
 
     if (fd < 0)
         return err_errno(&fail->err, errno, "open '%s'", path);
-    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-        if (errno != EWOULDBLOCK && errno != EINTR)
-            return err_errno(&fail->err, errno, "lock '%s'", path);
+    vec_push(&layers->locks, fd);
+    while ((got = try_claim(layers, digest, fd)) < 0) {
+        unsigned char jitter;
+
         say(layers, i, IMAGE_STEP_WAITING, 0);
-        usleep(CLAIM_RETRY_USEC);
+        random_bytes(&jitter, sizeof(jitter));
+        usleep(CLAIM_RETRY_USEC + 200 * (useconds_t)jitter);
         if (layers_wait(layers, LAYERS_AT_ONCE, fail) < 0)
             return -1;
     }
-    *mine = !record_layer_here(layers->work->dir, digest, NULL);
+    *mine = got == 0;
     if (!*mine)
         say(layers, i, IMAGE_STEP_PRESENT, layers->manifest->layers[i].size);
-    *lock = take_fd(&fd);
     return 0;
 }
 
@@ -99,7 +117,7 @@ static int publish(const struct layers *layers, size_t i, const char *temp, int 
         return -1;
     if (syncfs(temp_fd) < 0)
         return err_errno(&fail->err, errno, "sync layer %s", blob->digest);
-    if (rename(temp, path) < 0)
+    if (rename(temp, path) < 0 && errno != EEXIST && errno != ENOTEMPTY)
         return err_errno(&fail->err, errno, "rename '%s'", temp);
     if (folder_fd < 0 || (fsync(folder_fd) < 0 && errno != EINVAL))
         return err_errno(&fail->err, errno, "sync '%s'", folder);
@@ -155,6 +173,7 @@ int layers_unpack(struct layers *layers, size_t i, int blob, const char *path, s
         }
         if (path)
             unlink(path);
+        flock(layers->locks.v[layers->locks.len - 1], LOCK_SH); /* the parent's, too: it is the same lock */
         say(layers, i, IMAGE_STEP_DONE, layers->manifest->layers[i].size);
         _exit(0);
     }
@@ -193,8 +212,11 @@ int layers_wait(struct layers *layers, size_t at_most, struct fail *fail)
     return 0;
 }
 
-void layers_kill(struct layers *layers)
+void layers_done(struct layers *layers)
 {
     for (size_t i = 0; i < LAYERS_AT_ONCE; i++)
         work_end(layers->running[i]);
+    VEC_EACH(&layers->locks, it)
+        close(*it);
+    vec_done(&layers->locks);
 }

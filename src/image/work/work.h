@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/json.h"
+#include "base/vec.h"
 #include "image/parse.h"
 #include "image/record.h"
 #include "image/work/fail.h"
@@ -50,14 +51,15 @@ struct layers {
     const struct work *work;
     const struct image_manifest *manifest;
     pid_t running[LAYERS_AT_ONCE];
+    VEC(int) locks; /* one for each layer: alone while it is fetched, shared with others until we end */
 };
-/* Waits until this process alone may fetch the layer, or another one has: false in *mine then. *lock is to be
- * closed. */
-int layers_claim(struct layers *layers, size_t i, bool *mine, int *lock, struct fail *fail);
+/* Waits until this process alone may fetch the layer, or another one has: false in *mine then. The store
+ * deletes no layer that was claimed while this process lives. */
+int layers_claim(struct layers *layers, size_t i, bool *mine, struct fail *fail);
 /* Unpacks blob, an open file that was checked, in the background. path: a file to delete then, or NULL. */
 int layers_unpack(struct layers *layers, size_t i, int blob, const char *path, struct fail *fail);
 int layers_wait(struct layers *layers, size_t at_most, struct fail *fail); /* until so many are running */
-void layers_kill(struct layers *layers);
+void layers_done(struct layers *layers); /* kills those, lets go of all layers */
 /* Whether all bytes still to come fit on the disk. */
 int layers_check_space(const struct layers *layers, struct fail *fail);
 
