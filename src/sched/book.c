@@ -66,6 +66,7 @@ void book_done(struct book *book)
     vec_done(&book->waiting);
     vec_done(&book->running);
     vec_done(&book->scratch);
+    vec_done(&book->places);
     vec_done(&book->shapes);
     vec_done(&book->sets);
     vec_done(&book->users);
@@ -73,6 +74,7 @@ void book_done(struct book *book)
     vec_done(&book->victims);
     vec_done(&book->target);
     vec_done(&book->unclaimed);
+    vec_done(&book->leaving);
     free(book->user_hash.slots);
     free(book->shape_hash.slots);
     free(book->set_hash.slots);
@@ -92,6 +94,22 @@ double book_rest_s(const struct book *book, uint32_t job, uint32_t gpus)
     struct forecast room;
 
     return forecast_seconds(book_forecast(book, job, &room), gpus, false);
+}
+
+int64_t book_rest_ms(const struct book *book, uint32_t job, uint32_t gpus)
+{
+    double ms = book_rest_s(book, job, gpus) * 1000;
+
+    return ms < 1e15 ? (int64_t)ms : (int64_t)1e15;
+}
+
+int64_t book_end_ms(const struct book *book, uint32_t job)
+{
+    int64_t end = book->jobs.v[job].rest_ms;
+
+    if (book->view->forecasts && book->view->forecasts[job].points > 0)
+        end = book->now + book_rest_ms(book, job, workload_gpus(book_job(book, job)));
+    return end > book->now ? end : book->now;
 }
 
 struct query book_query(const struct book *book, uint32_t job, uint32_t gpus)
@@ -142,8 +160,11 @@ void book_decide(struct book *book, struct plan *plan)
     plan->actions.len = 0;
     plan->waits.len = 0;
     arena_reset(&plan->arena);
-    VEC_EACH(&book->shapes, shape)
+    book->open = 0;
+    VEC_EACH(&book->shapes, shape) {
         shape->failed = shape->failed_held = false;
+        book->open += shape->waiting > 0;
+    }
     book->victims_known = false;
     book->victims.len = book->unclaimed.len = 0;
     if (book->held_for.job != SCHED_NONE)

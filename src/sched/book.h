@@ -16,8 +16,10 @@ struct shape {
     struct demand demand;
     struct labels selector;
     uint32_t nodes;          /* index of the selector's node set */
+    enum wait_reason never;  /* why it can never run here; WAIT_REASONS: it can */
     enum wait_reason reason; /* of this pass, once `failed` */
     uint32_t about;
+    uint32_t waiting; /* how many keys of the queue have it */
     bool failed;      /* does not fit */
     bool failed_held; /* does not fit without what is held for another */
 };
@@ -48,10 +50,16 @@ struct victim {
     bool leaves; /* it is */
 };
 
+enum where { WHERE_NONE, WHERE_WAITING, WHERE_RUNNING };
+
 struct book_job {
     uint32_t shape, user;
     int64_t milli;   /* thousandths of a GPU it counts as */
     int64_t ordinal; /* running sum of its user's, including it */
+    int64_t rest_ms; /* while it waits: what it will take on its smallest size; else its end, as declared */
+    int64_t k[4];    /* its key in the queue, as it was put there */
+    enum where where;
+    bool queued; /* that key is up to date */
 };
 
 struct book {
@@ -62,18 +70,22 @@ struct book {
     struct frag *frag;
     VEC(struct book_job) jobs; /* parallel to view.jobs */
     VEC(struct key) waiting, running, scratch;
+    VEC(uint32_t) places; /* scratch */
     VEC(struct shape) shapes;
     VEC(struct node_set) sets;
     VEC(struct book_user) users;
+    uint32_t specials; /* keys of `waiting` that are special */
     struct hash user_hash, shape_hash, set_hash;
     uint32_t smallest_card, largest_card;
 
     /* of one pass */
     VEC(struct slot) slots;     /* room for one placement */
+    VEC(uint32_t) leaving;      /* jobs that are asked to stop */
     VEC(uint32_t) unclaimed;    /* jobs whose claim was taken back */
     VEC(uint32_t) target;       /* GPUs per job, of policies that decide by targets */
     VEC(struct victim) victims; /* who could be displaced, in that order; made when first needed */
     bool victims_known, has_leaving, has_extra;
+    uint32_t open;       /* shapes that wait and have not failed in this pass */
     uint8_t *held;       /* per node: kept for held_for */
     struct key held_for; /* job SCHED_NONE: nothing is held */
     int64_t held_until;
@@ -107,7 +119,10 @@ static inline const struct workload *book_job(const struct book *book, uint32_t 
 
 /* The forecast of the view, or one made into *room. */
 const struct forecast *book_forecast(const struct book *book, uint32_t job, struct forecast *room);
+int64_t book_rest_ms(const struct book *book, uint32_t job, uint32_t gpus);
 double book_rest_s(const struct book *book, uint32_t job, uint32_t gpus); /* seconds to go */
+/* When a running job is expected to end; not before now. */
+int64_t book_end_ms(const struct book *book, uint32_t job);
 struct query book_query(const struct book *book, uint32_t job, uint32_t gpus);
 
 /* ---- order.c ---- */
@@ -119,6 +134,8 @@ void order_build(struct book *book);
 void order_change(struct book *book, uint32_t job, bool gone);
 /* Takes (1) or gives back (-1) what a job holds in the space. */
 void book_use(struct book *book, uint32_t job, int times);
+/* An epoch of it has ended: it keeps its place, its end is nearer. */
+void order_epoch(struct book *book, uint32_t job);
 void order_usage(struct book *book, const char *user);
 /* Time has passed: keys of running jobs of a timed policy. */
 void order_time(struct book *book);
@@ -148,6 +165,8 @@ void size_grow(struct book *book, struct plan *plan);
 bool may_stop(const struct book *book, uint32_t job);
 struct action *plan_add(struct plan *plan, enum action_type type, uint32_t job, const struct slot *slots,
                         uint32_t len);
+/* Why this shape can never run on this cluster; WAIT_REASONS: it can. */
+enum wait_reason why_never(const struct book *book, const struct shape *shape);
 /* Why this shape does not fit now. */
 enum wait_reason why_not(const struct book *book, const struct shape *shape);
 /* Claims that can still come true are put into the space; others are taken back. */

@@ -10,13 +10,16 @@ void book_survey(struct book *book)
 {
     uint32_t most = 1;
 
-    book->has_leaving = book->has_extra = false;
+    book->has_extra = false;
+    book->leaving.len = 0;
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);
 
-        book->has_leaving |= w->phase == PHASE_PREEMPTING;
+        if (w->phase == PHASE_PREEMPTING && space_exists(&book->space, w->placement))
+            vec_push(&book->leaving, key->job);
         book->has_extra |= w->placement.len > w->demand.min_gpus && demand_elastic(&w->demand);
     }
+    book->has_leaving = book->leaving.len > 0;
     VEC_EACH(&book->shapes, shape)
         most = shape->demand.max_gpus > most ? shape->demand.max_gpus : most;
     vec_reserve(&book->slots, most > book->space.card_count ? most : book->space.card_count + 1);
@@ -67,18 +70,27 @@ static enum wait_reason why_busy(const struct book *book, const struct shape *sh
     return free_cards >= shape->demand.min_gpus ? WAIT_FRAGMENTED : WAIT_GPUS;
 }
 
-enum wait_reason why_not(const struct book *book, const struct shape *shape)
+static uint32_t unit_of(const struct demand *d)
+{
+    return d->unit_gpus && d->unit_gpus < d->min_gpus ? d->unit_gpus : d->min_gpus;
+}
+
+enum wait_reason why_never(const struct book *book, const struct shape *shape)
 {
     const struct demand *d = &shape->demand;
-    uint32_t unit = d->unit_gpus && d->unit_gpus < d->min_gpus ? d->unit_gpus : d->min_gpus;
 
     if (book->sets.v[shape->nodes].count == 0)
         return WAIT_NO_LABEL;
     if (d->mib > book->largest_card)
         return WAIT_NO_CARD;
-    if (units_ever(book, shape, unit) < demand_units(d, d->min_gpus))
+    if (units_ever(book, shape, unit_of(d)) < demand_units(d, d->min_gpus))
         return WAIT_NO_NODE;
-    return why_busy(book, shape, unit);
+    return WAIT_REASONS;
+}
+
+enum wait_reason why_not(const struct book *book, const struct shape *shape)
+{
+    return shape->never != WAIT_REASONS ? shape->never : why_busy(book, shape, unit_of(&shape->demand));
 }
 
 bool wait_is_never(enum wait_reason reason)
@@ -88,13 +100,6 @@ bool wait_is_never(enum wait_reason reason)
 
 /* ---- holding nodes for the first that waits ---- */
 
-static int time_cmp(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* When the last job of each card is expected to have gone. */
 static int64_t *card_ends(const struct book *book)
 {
@@ -102,7 +107,7 @@ static int64_t *card_ends(const struct book *book)
 
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);
-        int64_t end = book->now + (int64_t)(book_rest_s(book, key->job, workload_gpus(w)) * 1000);
+        int64_t end = book_end_ms(book, key->job);
 
         for (uint32_t i = 0; i < w->placement.len; i++) {
             const struct slot *slot = &w->placement.v[i];
@@ -124,16 +129,22 @@ static int64_t node_ready(const struct book *book, const struct shape *shape, ui
     if (unit > count || !book->sets.v[shape->nodes].may[n] || book->space.nodes[n].closed ||
         !ever_on(book, shape, n, unit))
         return INT64_MAX;
-    memcpy(sorted, ends + book->space.nodes[n].card0, sizeof(*sorted) * count);
-    qsort(sorted, count, sizeof(*sorted), time_cmp);
-    return sorted[unit ? unit - 1 : 0];
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t end = ends[book->space.nodes[n].card0 + i];
+        uint32_t at = i;
+
+        for (; at > 0 && sorted[at - 1] > end; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = end;
+    }
+    return count ? sorted[unit ? unit - 1 : 0] : INT64_MAX;
 }
 
 void hold_for(struct book *book, const struct key *waiter)
 {
     const struct shape *shape = &book->shapes.v[waiter->shape];
     const struct demand *d = &shape->demand;
-    uint32_t unit = d->unit_gpus && d->unit_gpus < d->min_gpus ? d->unit_gpus : d->min_gpus;
+    uint32_t unit = unit_of(d);
     CLEANUP(free) int64_t *ends = card_ends(book);
 
     book->held_for = *waiter;
@@ -185,6 +196,7 @@ static void fail(struct book *book, const struct key *key, bool held)
 {
     struct shape *shape = &book->shapes.v[key->shape];
 
+    book->open -= !held;
     shape->failed_held = true;
     shape->failed = !held;
     shape->reason = held ? WAIT_HELD : why_not(book, shape);
@@ -247,26 +259,32 @@ static void try_job(struct book *book, const struct key *key, struct plan *plan)
         fail(book, key, false);
 }
 
+/* A job with a claim, or one that failed not long ago. */
+static void try_special(struct book *book, const struct key *key, struct plan *plan)
+{
+    if (book_job(book, key->job)->not_before_ms > book->now)
+        return;
+    if (has_claim(book, key->job))
+        (void)start_claimed(book, key, plan);
+    else if (!book->shapes.v[key->shape].failed)
+        try_job(book, key, plan);
+}
+
 void decide_by_rank(struct book *book, struct plan *plan)
 {
+    uint32_t specials = book->specials;
+
     book_survey(book);
     claims_restore(book, plan);
-    for (size_t i = 0; i < book->waiting.len; i++) {
+    for (size_t i = 0; i < book->waiting.len && (book->open > 0 || specials > 0); i++) {
         const struct key *key = &book->waiting.v[i];
 
-        if (!key->special) {
-            if (!book->shapes.v[key->shape].failed)
-                try_job(book, key, plan);
-            continue;
-        }
-        const struct workload *w = book_job(book, key->job);
-
-        if (w->not_before_ms > book->now)
-            continue;
-        if (has_claim(book, key->job))
-            (void)start_claimed(book, key, plan);
-        else
+        if (key->special) {
+            specials--;
+            try_special(book, key, plan);
+        } else if (!book->shapes.v[key->shape].failed) {
             try_job(book, key, plan);
+        }
     }
     size_grow(book, plan);
 }

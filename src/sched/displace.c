@@ -27,12 +27,8 @@ void leaving_use(struct book *book, int times)
 {
     if (!book->has_leaving)
         return;
-    VEC_EACH(&book->running, key) {
-        const struct workload *w = book_job(book, key->job);
-
-        if (w->phase == PHASE_PREEMPTING && space_exists(&book->space, w->placement))
-            space_use(&book->space, &w->demand, w->placement, times);
-    }
+    VEC_EACH(&book->leaving, job)
+        space_use(&book->space, &book_job(book, *job)->demand, book_job(book, *job)->placement, times);
     VEC_EACH(&book->victims, victim)
         if (victim->leaves)
             victim_use(book, victim, times);
@@ -67,14 +63,18 @@ bool has_claim(const struct book *book, uint32_t job)
 
 void claims_restore(struct book *book, struct plan *plan)
 {
+    uint32_t specials = book->specials;
+
     book->unclaimed.len = 0;
     leaving_use(book, -1);
     VEC_EACH(&book->running, key)
         if (key->special)
             restore_one(book, key, plan);
-    VEC_EACH(&book->waiting, key)
-        if (key->special)
-            restore_one(book, key, plan);
+    for (size_t i = 0; i < book->waiting.len && specials > 0; i++)
+        if (book->waiting.v[i].special) {
+            specials--;
+            restore_one(book, &book->waiting.v[i], plan);
+        }
     leaving_use(book, 1);
 }
 

@@ -74,13 +74,6 @@ static int64_t chunks_take(struct chunks *c, int64_t milli, int64_t used_ms)
     return at;
 }
 
-static int64_t rest_ms(const struct book *book, uint32_t job, uint32_t gpus)
-{
-    double ms = book_rest_s(book, job, gpus) * 1000;
-
-    return ms < 1e15 ? (int64_t)ms : (int64_t)1e15;
-}
-
 /* What is free now, and what will be when running jobs end. */
 static void chunks_fill(const struct book *book, const struct plan *plan, struct chunks *c)
 {
@@ -94,7 +87,7 @@ static void chunks_fill(const struct book *book, const struct plan *plan, struct
 
         milli = milli < free ? milli : free;
         free -= milli;
-        chunks_push(c, book->now + rest_ms(book, key->job, gpus), milli);
+        chunks_push(c, book_end_ms(book, key->job), milli);
     }
     VEC_EACH(&plan->actions, action) {
         int64_t milli = book->jobs.v[action->job].milli;
@@ -103,7 +96,7 @@ static void chunks_fill(const struct book *book, const struct plan *plan, struct
             continue;
         milli = milli < free ? milli : free;
         free -= milli;
-        chunks_push(c, book->now + rest_ms(book, action->job, action->slot_count), milli);
+        chunks_push(c, book->now + book_rest_ms(book, action->job, action->slot_count), milli);
     }
     chunks_push(c, book->now, free);
 }
@@ -144,12 +137,11 @@ static uint32_t in_the_way(const struct book *book, const struct plan *plan, uin
 static void set_reason(const struct book *book, const struct plan *plan, const struct key *key, uint8_t mark,
                        struct wait *wait)
 {
-    const struct workload *w = book_job(book, key->job);
     const struct shape *shape = &book->shapes.v[key->shape];
 
     wait->reason = WAIT_ORDER;
     wait->about = SCHED_NONE;
-    if (w->not_before_ms > book->now) {
+    if (key->special && book_job(book, key->job)->not_before_ms > book->now) {
         wait->reason = WAIT_BACKOFF;
     } else if (mark == MARK_CLAIMS || (key->special && has_claim(book, key->job))) {
         wait->reason = WAIT_VICTIM;
@@ -160,18 +152,17 @@ static void set_reason(const struct book *book, const struct plan *plan, const s
     }
 }
 
+/* Reads the job itself only when it has to: there may be a hundred thousand. */
 static void set_start(const struct book *book, const struct key *key, struct chunks *chunks,
                       struct wait *wait)
 {
-    const struct workload *w = book_job(book, key->job);
+    const struct book_job *of = &book->jobs.v[key->job];
     int64_t at = INT64_MAX;
 
     if (!wait_is_never(wait->reason))
-        at = w->demand.max_gpus == 0 ? book->now
-                                     : chunks_take(chunks, book->jobs.v[key->job].milli,
-                                                   rest_ms(book, key->job, w->demand.min_gpus));
-    if (at != INT64_MAX && at < w->not_before_ms)
-        at = w->not_before_ms;
+        at = of->milli == 0 ? book->now : chunks_take(chunks, of->milli, of->rest_ms);
+    if (at != INT64_MAX && key->special && at < book_job(book, key->job)->not_before_ms)
+        at = book_job(book, key->job)->not_before_ms;
     wait->start_ms = wait->start_lo_ms = wait->start_hi_ms = at;
     if (at != INT64_MAX) {
         wait->start_lo_ms = book->now + (at - book->now) / 2;

@@ -232,6 +232,7 @@ static int epoch(struct live *live, uint32_t job, const struct live_event *event
     if (event->epochs_done > w->epochs_done)
         w->epochs_done = event->epochs_done;
     w->saved_ms = event->at_ms;
+    order_epoch(&live->book, job);
     return 0;
 }
 

@@ -159,6 +159,7 @@ static uint32_t shape_of(struct book *book, const struct workload *w)
         struct shape shape = {.demand = w->demand, .selector = w->selector, .about = SCHED_NONE};
 
         shape.nodes = set_of(book, w);
+        shape.never = why_never(book, &shape);
         vec_push(&book->shapes, shape);
         *place = (uint32_t)book->shapes.len;
         book->shape_hash.len++;
@@ -245,6 +246,27 @@ static struct key own_key(const struct book *book, uint32_t job)
         {user, w->demand.max_gpus > 0, -(int64_t)w->priority, w->submit_ms}, job, user, 0, false};
 }
 
+/* What a waiting job will take, or when a running one will end if things are as it declared: counted from its
+ * last epoch's end, so that it does not change as time goes by. */
+static int64_t rest_or_end(const struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+    int64_t since = w->saved_ms > w->started_ms ? w->saved_ms : w->started_ms;
+    struct forecast declared;
+
+    if (!phase_holds(w->phase))
+        return book_rest_ms(book, job, w->demand.min_gpus);
+    if (book->view->forecasts && book->view->forecasts[job].points > 0)
+        return 0; /* is not asked for */
+    forecast_declared(w, since, &declared);
+    return since + (int64_t)(forecast_seconds(&declared, workload_gpus(w), false) * 1000);
+}
+
+void order_epoch(struct book *book, uint32_t job)
+{
+    book->jobs.v[job].rest_ms = rest_or_end(book, job);
+}
+
 static void read_job(struct book *book, uint32_t job)
 {
     const struct workload *w = book_job(book, job);
@@ -260,6 +282,8 @@ static void read_job(struct book *book, uint32_t job)
     book->jobs.v[job].shape = shape;
     book->jobs.v[job].user = user;
     book->jobs.v[job].milli = demand_milli(&w->demand, w->demand.min_gpus, mib);
+    book->jobs.v[job].queued = false;
+    book->jobs.v[job].rest_ms = rest_or_end(book, job);
 }
 
 static void sum_ordinals(struct book *book, const struct book_user *user)
@@ -269,8 +293,10 @@ static void sum_ordinals(struct book *book, const struct book_user *user)
     VEC_EACH(&user->jobs, job) {
         struct book_job *of = &book->jobs.v[*job];
 
-        sum += of->milli;
-        of->ordinal = user->name ? sum : of->milli;
+        int64_t ordinal = user->name ? sum += of->milli : of->milli;
+
+        of->queued &= of->ordinal == ordinal;
+        of->ordinal = ordinal;
     }
 }
 
@@ -281,10 +307,17 @@ static void push_key(struct book *book, uint32_t job)
 
     key.special = w->claim.len > 0 || w->not_before_ms > 0;
     book->policy->key(book, job, key.k);
-    if (phase_holds(w->phase))
+    memcpy(book->jobs.v[job].k, key.k, sizeof(key.k));
+    book->jobs.v[job].queued = true;
+    if (phase_holds(w->phase)) {
         vec_push(&book->running, key);
-    else
-        vec_push(&book->waiting, key);
+        book->jobs.v[job].where = WHERE_RUNNING;
+        return;
+    }
+    vec_push(&book->waiting, key);
+    book->jobs.v[job].where = WHERE_WAITING;
+    book->specials += key.special;
+    book->shapes.v[key.shape].waiting++;
 }
 
 void book_use(struct book *book, uint32_t job, int times)
@@ -312,30 +345,85 @@ void order_build(struct book *book)
         vec_push(&book->users.v[key->user].jobs, key->job);
     VEC_EACH(&book->users, user)
         sum_ordinals(book, user);
-    VEC_EACH(&book->scratch, key)
-        push_key(book, key->job);
+    for (uint32_t job = 0; job < book->view->job_count; job++)
+        if (!phase_is_over(book_job(book, job)->phase))
+            push_key(book, job);
     keys_sort(book, book->waiting.v, book->waiting.len);
     keys_sort(book, book->running.v, book->running.len);
 }
 
 /* ---- changes ---- */
 
-static size_t keys_without(struct key *v, size_t len, uint32_t user, uint32_t job)
+/* The place of a key among sorted ones. */
+static size_t place_of(const struct book *book, const struct key *v, size_t len, const struct key *key)
 {
-    size_t to = 0;
+    size_t low = 0;
 
-    while (to < len && v[to].user != user && v[to].job != job)
-        to++;
-    for (size_t i = to; i < len; i++)
-        if (v[i].user != user && v[i].job != job)
-            v[to++] = v[i];
-    return to;
+    while (low < len) {
+        size_t mid = low + (len - low) / 2;
+
+        if (key_cmp(book, &v[mid], key) < 0)
+            low = mid + 1;
+        else
+            len = mid;
+    }
+    return low;
 }
 
-static void take_out(struct book *book, uint32_t user, uint32_t job)
+/* Notes where the job's key is, if it is in that queue: by its old key, or, when that has changed under it
+ * (time, a new name), by looking at all. */
+static void note_place(struct book *book, const struct key *v, size_t len, uint32_t job, enum where where)
 {
-    book->waiting.len = keys_without(book->waiting.v, book->waiting.len, user, job);
-    book->running.len = keys_without(book->running.v, book->running.len, user, job);
+    struct key key = {.job = job};
+    size_t at;
+
+    if (book->jobs.v[job].where != where)
+        return;
+    memcpy(key.k, book->jobs.v[job].k, sizeof(key.k));
+    at = place_of(book, v, len, &key);
+    if (at == len || v[at].job != job)
+        for (at = 0; at < len && v[at].job != job; at++)
+            ;
+    if (at < len)
+        vec_push(&book->places, (uint32_t)at);
+    book->jobs.v[job].where = WHERE_NONE;
+}
+
+static int place_cmp(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Takes the user's keys that are out of date, and that of `job`, out: what lies between moves as a whole. */
+static size_t keys_without(struct book *book, struct key *v, size_t len, uint32_t user, uint32_t job,
+                           enum where where)
+{
+    size_t to, from;
+
+    book->places.len = 0;
+    if (job != SCHED_NONE)
+        note_place(book, v, len, job, where);
+    VEC_EACH(&book->users.v[user].jobs, one)
+        if (!book->jobs.v[*one].queued)
+            note_place(book, v, len, *one, where);
+    if (book->places.len == 0)
+        return len;
+    qsort(book->places.v, book->places.len, sizeof(*book->places.v), place_cmp);
+    to = book->places.v[0];
+    for (size_t i = 0; i < book->places.len; i++) {
+        size_t until = i + 1 < book->places.len ? book->places.v[i + 1] : len;
+
+        from = book->places.v[i];
+        if (where == WHERE_WAITING) {
+            book->specials -= v[from].special;
+            book->shapes.v[v[from].shape].waiting--;
+        }
+        memmove(&v[to], &v[from + 1], sizeof(*v) * (until - from - 1));
+        to += until - from - 1;
+    }
+    return to;
 }
 
 /* Sorts what stands from `old` on and merges it, from the end, with what stands before, which is sorted. */
@@ -350,24 +438,28 @@ static void merge_new(struct book *book, struct key *v, size_t old, size_t len)
     vec_reserve(&book->scratch, fresh);
     room = book->scratch.v;
     memcpy(room, v + old, sizeof(*v) * fresh);
-    while (fresh > 0)
-        if (old > 0 && key_cmp(book, &v[old - 1], &room[fresh - 1]) > 0) {
-            v[--len] = v[--old];
-        } else {
-            v[--len] = room[--fresh];
-        }
+    while (fresh > 0) {
+        size_t at = place_of(book, v, old, &room[fresh - 1]);
+
+        memmove(&v[at + fresh], &v[at], sizeof(*v) * (old - at));
+        fresh--;
+        v[at + fresh] = room[fresh];
+        old = at;
+    }
 }
 
 static void rerank(struct book *book, uint32_t user, uint32_t job)
 {
     size_t waiting, running;
 
-    take_out(book, user, job);
-    waiting = book->waiting.len;
-    running = book->running.len;
     sum_ordinals(book, &book->users.v[user]);
+    waiting = book->waiting.len =
+        keys_without(book, book->waiting.v, book->waiting.len, user, job, WHERE_WAITING);
+    running = book->running.len =
+        keys_without(book, book->running.v, book->running.len, user, job, WHERE_RUNNING);
     VEC_EACH(&book->users.v[user].jobs, one)
-        push_key(book, *one);
+        if (!book->jobs.v[*one].queued)
+            push_key(book, *one);
     merge_new(book, book->waiting.v, waiting, book->waiting.len);
     merge_new(book, book->running.v, running, book->running.len);
 }
@@ -421,6 +513,8 @@ void order_usage(struct book *book, const char *name)
     VEC_EACH(&book->users, user)
         if (streq(user->name, name)) {
             user->step = usage_step(book->view->usage, name);
+            VEC_EACH(&user->jobs, job)
+                book->jobs.v[*job].queued = false;
             rerank(book, (uint32_t)(user - book->users.v), SCHED_NONE);
         }
 }

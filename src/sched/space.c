@@ -195,6 +195,17 @@ static double node_score(const struct space *space, const struct query *q, uint3
     return q->rule == PLACE_EMPTIEST ? -score : score;
 }
 
+/* Whether a node cannot be better than the best so far, as its counts tell. */
+static bool cannot_win(const struct query *q, const struct space_node *node, double best)
+{
+    if (q->rule != PLACE_BEST_FIT || q->gpus == 0)
+        return false;
+    if (demand_whole(q->demand))
+        return node->whole * 1e6 >= best;
+    /* An empty node is at most as good as its emptiness. */
+    return !q->spread_shares && node->whole == node->cards && 1e9 + node->whole * 1e6 >= best;
+}
+
 /* Whole free cards of the node that leaves the least over: a node that has no more cannot be beaten. */
 static uint32_t least_whole(const struct space *space, const struct query *q)
 {
@@ -222,7 +233,7 @@ static bool place_unit(const struct space *space, const struct query *q, struct 
 
         if (whole ? node->whole < q->gpus : q->gpus && node->max_free < (int32_t)q->demand->mib)
             continue;
-        if (!space_place_on(space, q, n, slots))
+        if ((found && cannot_win(q, node, best)) || !space_place_on(space, q, n, slots))
             continue;
         score = node_score(space, q, n, slots);
         if (!found || score < best) {
