@@ -289,6 +289,17 @@ static int set_admins(struct daemon_config *config, const char *text, struct err
     return 0;
 }
 
+static int set_agent(struct daemon_config *config, const char *text, struct err *err)
+{
+    static const char *const names[] = {"off", "on", NULL};
+    int choice = choose(names, is_off(text) ? "off" : streq(text, "true") ? "on" : text, err);
+
+    if (choice < 0)
+        return -1;
+    config->agent = choice == 1;
+    return 0;
+}
+
 /* ---- the table ---- */
 
 static const struct row rows[] = {
@@ -299,6 +310,7 @@ static const struct row rows[] = {
      SCALAR},
     {"socket", "socket", "PATH", "unix socket, identity is the caller's uid", set_socket, SCALAR},
     {"gpus", "gpus", "N|NxMIB,...", "declare GPUs: 4x24576 is four cards of 24576 MiB", set_gpus, LIST},
+    {"agent", "agent", "on|off", "run pods on this machine, as root (off)", set_agent, SCALAR},
     {"node-labels", "nodeLabels", "K=V,...", "labels of this machine's Node", set_labels, LIST_OR_MAP},
     {"node-name", "nodeName", "NAME", "name of this machine's Node (the host name)", set_node_name, SCALAR},
     {"extra-names", "extraNames", "NAME,...", "more names and addresses for the certificate", set_extra_names,

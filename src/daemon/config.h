@@ -44,6 +44,7 @@ struct daemon_config {
     VEC(int64_t) gpus;         /* declared cards: memory of each in MiB */
     VEC(struct config_label) node_labels;
     char *node_name;
+    bool agent; /* pods are run here */
     enum log_level log_level;
     VEC(char *) extra_names; /* for the server certificate */
     VEC(char *) admins;      /* user names */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "daemon/agent.h"
 #include "daemon/bootstrap.h"
 #include "daemon/config.h"
 #include "daemon/kubeconfig.h"
@@ -29,6 +30,7 @@ struct daemon {
     struct store *store;
     struct registry *registry;
     struct runner *runner;
+    struct agent *agent; /* NULL: off */
     struct pki *pki;
     struct http_tls *tls;
     struct http_server *server;
@@ -131,6 +133,8 @@ static int open_store(struct daemon *d, struct err *err)
     d->runner = runner_new(d->loop, d->registry);
     if (bootstrap_objects(d->registry, err) < 0 || bootstrap_node(d->registry, &d->config, err) < 0)
         return -1;
+    if (d->config.agent && agent_new(d->loop, d->registry, &d->config, &d->agent, err) < 0)
+        return -1;
     return 0;
 }
 
@@ -173,6 +177,7 @@ static int listen_all(struct daemon *d, struct err *err)
 
     vec_push(&d->config.admins, NULL);
     api.admins = (const char *const *)d->config.admins.v;
+    api.pod_ops = agent_pod_ops(d->agent);
     d->api = api_new(&api);
     d->server = http_server_new(d->loop, &(struct http_config){.server_name = "berth/" BERTH_VERSION},
                                 api_handle, d->api);
@@ -258,6 +263,7 @@ static void daemon_done(struct daemon *d)
     api_free(d->api);
     http_server_free(d->server);
     http_tls_free(d->tls);
+    agent_free(d->agent);
     runner_free(d->runner);
     registry_free(d->registry);
     store_close(d->store);

@@ -1,0 +1,317 @@
+/* The daemon whose data lie in /var/lib/berth has /run/berth, cgroup /berth and bridge berth0; any other (of
+ * tests, say) has names of its own, made from its folder, so that they do not meet. */
+#include "daemon/agent.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/util.h"
+#include "engine/engine.h"
+#include "gpu/cdi.h"
+#include "gpu/gpu.h"
+#include "image/image.h"
+#include "loop/loop.h"
+#include "podnet/podnet.h"
+#include "registry/registry.h"
+#include "runtime/runtime.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#define LOG_MODULE    "agent"
+#define SYSTEM_DATA   "/var/lib/berth"
+#define LEASE_NS      "kube-node-lease"
+#define LEASE_SEC     40
+#define RENEW_SEC     10
+#define HEARTBEAT_SEC 300 /* of the Node's condition, when nothing else changes */
+#define IMAGES_SHOWN  50
+
+struct agent {
+    struct loop *loop;
+    struct registry *registry;
+    struct runtime *rt;
+    struct images *images;
+    struct podnet *net;
+    struct gpus *gpus;
+    struct cdi *cdi;
+    struct local_engine *engine;
+    struct loop_timer *timer;
+    char *node_name, host_ip[INET_ADDRSTRLEN];
+    int64_t heartbeat; /* of the Node, monotonic */
+};
+
+/* ---- the Node ---- */
+
+static void set_images(struct agent *agent, struct arena *arena, struct json *status)
+{
+    CLEANUP(free) struct images_entry *entries = NULL;
+    size_t len = images_list(agent->images, &entries);
+    struct json *list = json_set_array(arena, status, "images");
+
+    for (size_t i = 0; i < len && list->len < IMAGES_SHOWN; i++) {
+        struct json *out;
+
+        if (!entries[i].name)
+            continue;
+        out = json_push_object(arena, list);
+        json_push_string(arena, json_set_array(arena, out, "names"), entries[i].name);
+        json_set_int(arena, out, "sizeBytes", entries[i].image->size);
+    }
+}
+
+static void set_cards(struct agent *agent, struct arena *arena, struct json *status, const char *key)
+{
+    if (gpu_count(agent->gpus))
+        json_set_string(arena, json_need_object(arena, status, key), "nvidia.com/gpu",
+                        arena_printf(arena, "%zu", gpu_count(agent->gpus)));
+}
+
+static void set_pressure(struct arena *arena, struct json *status, int64_t now)
+{
+    static const char *const types[][3] = {
+        {"MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
+        {"DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
+        {"PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        condition_set(arena, status, types[i][0], "False", types[i][1], types[i][2], now);
+}
+
+static bool edit_node(void *arg, struct arena *arena, struct json *doc)
+{
+    struct agent *agent = arg;
+    struct json *status = json_need_object(arena, doc, "status"), *addresses = json_get(status, "addresses");
+    int64_t now = clock_now();
+
+    set_pressure(arena, status, now);
+    condition_set(arena, status, "Ready", "True", "KubeletReady", "the node agent is running", now);
+    JSON_EACH(json_get(status, "conditions"), it)
+        time_set(arena, it, "lastHeartbeatTime", now);
+    set_cards(agent, arena, status, "capacity");
+    set_cards(agent, arena, status, "allocatable");
+    JSON_EACH(addresses, it)
+        if (streq(json_get_string(it, "type"), "InternalIP"))
+            json_set_string(arena, it, "address", agent->host_ip);
+    set_images(agent, arena, status);
+    return true;
+}
+
+static void update_node(struct agent *agent)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct failure failure = {0};
+    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth"};
+    const struct object *node = store_get(registry_store(agent->registry), KIND_NODE, "", agent->node_name);
+    struct written written;
+
+    agent->heartbeat = clock_monotonic();
+    if (node && registry_edit_object(agent->registry, &write, node, edit_node, agent, &written) < 0)
+        log_warn("node '%s': %s", agent->node_name, failure.message);
+}
+
+static void fill_lease(struct agent *agent, struct arena *arena, struct json *doc)
+{
+    struct json *spec = json_need_object(arena, doc, "spec");
+    char time[CLOCK_TEXT_MAX];
+
+    json_set_string(arena, spec, "holderIdentity", agent->node_name);
+    json_set_int(arena, spec, "leaseDurationSeconds", LEASE_SEC);
+    json_set_string(arena, spec, "renewTime", clock_format_micro(clock_now(), time));
+}
+
+static bool edit_lease(void *arg, struct arena *arena, struct json *doc)
+{
+    fill_lease(arg, arena, doc);
+    return true;
+}
+
+static void renew_lease(struct agent *agent)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct failure failure = {0};
+    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth"};
+    const struct object *lease =
+        store_get(registry_store(agent->registry), KIND_LEASE, LEASE_NS, agent->node_name);
+    struct written written;
+    int result;
+
+    if (lease) {
+        result = registry_edit_object(agent->registry, &write, lease, edit_lease, agent, &written);
+    } else {
+        struct json *doc = json_new_object(&arena);
+
+        json_set_string(&arena, json_set_object(&arena, doc, "metadata"), "name", agent->node_name);
+        fill_lease(agent, &arena, doc);
+        result = registry_create(agent->registry, &write, kind_by_id(KIND_LEASE), LEASE_NS, doc, &written);
+    }
+    if (result < 0)
+        log_warn("lease '%s': %s", agent->node_name, failure.message);
+}
+
+static void on_timer(void *arg)
+{
+    struct agent *agent = arg;
+
+    renew_lease(agent);
+    if (clock_monotonic() - agent->heartbeat >= HEARTBEAT_SEC * NSEC_PER_SEC)
+        update_node(agent);
+    loop_timer_set(agent->timer, RENEW_SEC * NSEC_PER_SEC);
+}
+
+/* ---- the parts ---- */
+
+/* Eight hex digits that are always the same for a folder (FNV-1a). */
+static char *own_suffix(const char *text)
+{
+    uint32_t hash = 2166136261U;
+
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 16777619U;
+    return mem_printf("%08x", hash);
+}
+
+static int open_runtime(struct agent *agent, const struct daemon_config *config, const char *run_dir,
+                        const char *suffix, struct err *err)
+{
+    CLEANUP(free) char *state = mem_printf("%s/containers", config->data_dir);
+    CLEANUP(free) char *cgroup = suffix ? mem_printf("/berth-%s", suffix) : NULL;
+    struct runtime_config runtime = {.state_dir = state, .run_dir = run_dir, .cgroup_parent = cgroup};
+    const char *shim = getenv("BERTH_SHIM");
+
+    runtime.shim_path = shim;
+    return runtime_new(agent->loop, &runtime, &agent->rt, err);
+}
+
+static int open_images(struct agent *agent, const struct daemon_config *config, const char *run_dir,
+                       struct err *err)
+{
+    CLEANUP(free) char *dir = mem_printf("%s/images", config->data_dir);
+    struct images_config images = {.run_dir = run_dir, .gc_interval_sec = 3600};
+
+    images.helper = getenv("BERTH_IMAGE_HELPER");
+    return images_open(dir, agent->loop, &images, &agent->images, err);
+}
+
+static int open_net(struct agent *agent, const char *run_dir, const char *suffix, struct err *err)
+{
+    CLEANUP(free) char *bridge = suffix ? mem_printf("bth%s", suffix) : NULL;
+    struct podnet_config net = {.bridge = bridge, .run_dir = run_dir};
+
+    if (podnet_open(agent->loop, &net, &agent->net, err) < 0)
+        return -1;
+    if (podnet_warning(agent->net))
+        log_warn("network: %s", podnet_warning(agent->net));
+    return 0;
+}
+
+static int open_cards(struct agent *agent, const struct daemon_config *config, struct err *err)
+{
+    CLEANUP(buf_done) struct buf declared = {0};
+    struct gpu_config gpu = {0};
+
+    VEC_EACH(&config->gpus, it)
+        buf_printf(&declared, "%s1x%lld", declared.len ? "," : "", (long long)*it);
+    gpu.declared = declared.data;
+    if (gpu_open(&gpu, &agent->gpus, err) < 0 || cdi_load(NULL, &agent->cdi, err) < 0)
+        return -1;
+    if (*cdi_warnings(agent->cdi))
+        log_warn("CDI: %s", cdi_warnings(agent->cdi));
+    return 0;
+}
+
+/* The address by which others reach this machine: that of the default route. Nothing is sent. */
+static void find_address(char text[INET_ADDRSTRLEN])
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(9)};
+    socklen_t len = sizeof(addr);
+    CLEANUP(fd_close) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    snprintf(text, INET_ADDRSTRLEN, "127.0.0.1");
+    inet_pton(AF_INET, "192.0.2.1", &addr.sin_addr);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 &&
+        getsockname(fd, (struct sockaddr *)&addr, &len) == 0)
+        inet_ntop(AF_INET, &addr.sin_addr, text, INET_ADDRSTRLEN);
+}
+
+static int open_engine(struct agent *agent, const struct daemon_config *config, struct err *err)
+{
+    const char **admins = mem_zalloc((config->admins.len + 1) * sizeof(*admins));
+    struct local_config local = {.loop = agent->loop,
+                                 .registry = agent->registry,
+                                 .runtime = agent->rt,
+                                 .images = agent->images,
+                                 .net = agent->net,
+                                 .node_name = agent->node_name,
+                                 .data_dir = config->data_dir,
+                                 .host_ip = agent->host_ip,
+                                 .admins = admins,
+                                 .gpus = agent->gpus,
+                                 .cdi = agent->cdi};
+    int result;
+
+    for (size_t i = 0; i < config->admins.len; i++)
+        admins[i] = config->admins.v[i];
+    result = local_engine_new(&local, &agent->engine, err);
+    free(admins);
+    return result;
+}
+
+static int open_all(struct agent *agent, const struct daemon_config *config, struct err *err)
+{
+    CLEANUP(free) char *suffix = streq(config->data_dir, SYSTEM_DATA) ? NULL : own_suffix(config->data_dir);
+    CLEANUP(free) char *run_dir = suffix ? mem_printf("/run/berth-%s", suffix) : mem_strdup("/run/berth");
+
+    if (open_runtime(agent, config, run_dir, suffix, err) < 0)
+        return err_prefix(err, "runtime");
+    if (open_images(agent, config, run_dir, err) < 0)
+        return err_prefix(err, "images");
+    if (open_net(agent, run_dir, suffix, err) < 0)
+        return err_prefix(err, "network");
+    if (open_cards(agent, config, err) < 0)
+        return err_prefix(err, "cards");
+    return open_engine(agent, config, err);
+}
+
+int agent_new(struct loop *loop, struct registry *registry, const struct daemon_config *config,
+              struct agent **ret, struct err *err)
+{
+    CLEANUP(agent_free) struct agent *agent = NEW(struct agent);
+
+    agent->loop = loop;
+    agent->registry = registry;
+    agent->node_name = mem_strdup(config->node_name);
+    if (geteuid() != 0)
+        return err_set(err, ERR_UNSUPPORTED, "--agent on needs root: containers are made by it");
+    find_address(agent->host_ip);
+    if (open_all(agent, config, err) < 0)
+        return -1;
+    agent->timer = loop_timer_new(loop, on_timer, agent);
+    loop_timer_set(agent->timer, RENEW_SEC * NSEC_PER_SEC);
+    update_node(agent);
+    renew_lease(agent);
+    log_info("node agent: %s, %s, %s; cards: %s", runtime_oci_path(agent->rt),
+             runtime_cgroups_text(agent->rt), podnet_mode_text(agent->net), gpu_source(agent->gpus));
+    *ret = TAKE_PTR(agent);
+    return 0;
+}
+
+void agent_free(struct agent *agent)
+{
+    if (!agent)
+        return;
+    loop_timer_free(agent->timer);
+    local_engine_close(agent->engine);
+    runtime_free(agent->rt);
+    podnet_free(agent->net);
+    images_free(agent->images);
+    local_engine_free(agent->engine);
+    cdi_free(agent->cdi);
+    gpu_close(agent->gpus);
+    free(agent->node_name);
+    free(agent);
+}
+
+const struct pod_ops *agent_pod_ops(struct agent *agent)
+{
+    return agent ? local_engine_pod_ops(agent->engine) : NULL;
+}

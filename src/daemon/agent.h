@@ -1,0 +1,21 @@
+/* agent - the node agent of this machine: opens what runs containers (runtime, images, network, cards) and
+ * the engine on top of them, and keeps the Node object Ready. Needs root. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "daemon/config.h"
+
+struct agent;
+struct loop;
+struct pod_ops;
+struct registry;
+
+/* ERR_UNSUPPORTED, ERR_NOT_FOUND: this machine lacks something that containers need; a sentence says what. */
+int agent_new(struct loop *loop, struct registry *registry, const struct daemon_config *config,
+              struct agent **ret, struct err *err);
+/* Pods go on. After the HTTP server and before the registry; the loop is not turned any more. NULL is fine.
+ */
+void agent_free(struct agent *agent);
+DEFINE_CLEANUP(struct agent *, agent_free);
+const struct pod_ops *agent_pod_ops(struct agent *agent); /* lives as long as the agent */

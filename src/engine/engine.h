@@ -1,0 +1,58 @@
+/* engine - who runs pods. One so far: local, on this machine (engine/local). It takes pods bound to its node
+ * from the store, runs them, and writes what becomes of them back through the registry; it also binds pods
+ * that name no other scheduler, as long as they fit.
+ *
+ * Everything is on the loop. What runs goes on when the engine is freed, and is taken up again by the next.
+ */
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct cdi;
+struct gpus;
+struct images;
+struct local_engine;
+struct loop;
+struct pod_ops;
+struct podnet;
+struct registry;
+struct runtime;
+
+/* All borrowed and outliving the engine, except the strings, which are copied. */
+struct local_config {
+    struct loop *loop;
+    struct registry *registry;
+    struct runtime *runtime;
+    struct images *images;
+    struct podnet *net;
+    const char *node_name;
+    const char *data_dir; /* pods/ and volumes/ are made in it */
+    const char *host_ip;
+    const char *const *admins; /* user names beside root and system:admin; NULL-terminated, or NULL */
+    struct gpus *gpus;         /* cards to give; NULL: none */
+    const struct cdi *cdi;     /* may be NULL */
+};
+
+/* Takes up what an earlier engine left running, removes what belongs to nobody. */
+int local_engine_new(const struct local_config *config, struct local_engine **ret, struct err *err);
+/* Lets go of streams, pulls and containers, which go on. To be called before the runtime, the images and the
+ * network are freed; local_engine_free comes after. Both: NULL is fine. The loop is not turned any more after
+ * it. */
+void local_engine_close(struct local_engine *engine);
+void local_engine_free(struct local_engine *engine);
+DEFINE_CLEANUP(struct local_engine *, local_engine_free);
+
+/* What the API asks of pods. Lives as long as the engine. */
+const struct pod_ops *local_engine_pod_ops(struct local_engine *engine);
+
+/* For `kubectl top`: calls fn for each running container. cpu_nanos since its start. */
+struct engine_usage {
+    const char *ns, *pod, *container;
+    uint64_t cpu_nanos, memory_bytes;
+};
+void local_engine_usage(struct local_engine *engine, void (*fn)(void *arg, const struct engine_usage *usage),
+                        void *arg);

@@ -1,0 +1,288 @@
+/* The engine: pods of this node by their uid, and a queue of those to look at. Changes in the store and
+ * reports of the parts put a pod into the queue; looks happen at the end of the turn, so nothing is written
+ * from inside a watch. */
+#include "api/kube/log_reader.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "engine/local/internal.h"
+
+#include <stdarg.h>
+
+#define RUN_NSEC (20 * NSEC_PER_MSEC) /* of one go at the queue */
+
+static void run_queue(void *arg);
+
+static void run_soon(struct local_engine *engine)
+{
+    if (engine->running || engine->closed)
+        return;
+    engine->running = true;
+    loop_later(engine->loop, run_queue, engine);
+}
+
+void engine_queue(struct pod *pod)
+{
+    struct local_engine *engine = pod->engine;
+
+    if (pod->queued || pod->dead || engine->closed)
+        return;
+    pod->queued = true;
+    pod->next = NULL;
+    *engine->tail = pod;
+    engine->tail = &pod->next;
+    run_soon(engine);
+}
+
+void engine_bind_soon(struct local_engine *engine)
+{
+    engine->bind_wanted = true;
+    run_soon(engine);
+}
+
+struct pod *engine_pod(const struct local_engine *engine, const char *uid)
+{
+    return map_get(engine->pods, str_from(uid));
+}
+
+void engine_pod_gone(struct pod *pod)
+{
+    map_remove(pod->engine->pods, str_from(pod->uid));
+    pod->dead = true;
+}
+
+static void engine_free(struct local_engine *engine)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(engine->pods, &at, &key, &value))
+        engine_pod_free(value);
+    map_free(engine->pods);
+    for (size_t i = 0; engine->admins && engine->admins[i]; i++)
+        free(engine->admins[i]);
+    free(engine->admins);
+    free(engine->node_name);
+    free(engine->data_dir);
+    free(engine);
+}
+
+static void run_queue(void *arg)
+{
+    struct local_engine *engine = arg;
+    int64_t start = clock_monotonic();
+
+    engine->running = false;
+    if (engine->closed)
+        return;
+    if (engine->bind_wanted) {
+        engine->bind_wanted = false;
+        binder_look(engine);
+    }
+    while (engine->head) {
+        struct pod *pod = engine->head;
+
+        engine->head = pod->next;
+        if (!engine->head)
+            engine->tail = &engine->head;
+        pod->queued = false;
+        pod_sync(pod);
+        if (pod->dead && !pod->pending && !pod->queued)
+            engine_pod_free(pod);
+        if (engine->head && clock_monotonic() - start > RUN_NSEC) {
+            run_soon(engine);
+            return;
+        }
+    }
+}
+
+void pod_event(struct pod *pod, const char *type, const char *reason, const char *fmt, ...)
+{
+    const struct object *about = store_by_uid(pod->engine->store, pod->uid);
+    CLEANUP(buf_done) struct buf text = {0};
+    va_list ap;
+
+    if (!about)
+        return;
+    va_start(ap, fmt);
+    buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    registry_event(pod->engine->registry, about, type, reason, "%s", text.data);
+}
+
+/* ---- what changes in the store ---- */
+
+static size_t node_field(void)
+{
+    const struct kind *kind = kind_by_id(KIND_POD);
+    size_t i = 0;
+
+    while (kind->fields[i] && !streq(kind->fields[i], "spec.nodeName"))
+        i++;
+    return i;
+}
+
+static bool is_ours(const struct local_engine *engine, const struct object *object)
+{
+    return str_is(object_field(object, node_field()), engine->node_name);
+}
+
+static void seen(struct local_engine *engine, const struct object *object)
+{
+    struct pod *pod = engine_pod(engine, object->uid);
+
+    if (!is_ours(engine, object)) {
+        engine_bind_soon(engine);
+        return;
+    }
+    if (pod) {
+        pod_take(pod, object);
+    } else {
+        pod = engine_pod_new(engine, object);
+        map_set(engine->pods, str_from(object->uid), pod);
+    }
+    engine_queue(pod);
+}
+
+static void gone(struct local_engine *engine, const struct object *object)
+{
+    struct pod *pod = engine_pod(engine, object->uid);
+
+    engine_bind_soon(engine);
+    if (!pod || !pod->object)
+        return;
+    object_unref(TAKE_PTR(pod->object));
+    pod->facts.deleting = true;
+    engine_queue(pod);
+}
+
+static void on_pod(void *arg, const struct store_event *event)
+{
+    if (event->op == STORE_DELETED)
+        gone(arg, event->object);
+    else
+        seen(arg, event->object);
+}
+
+static void on_node(void *arg, const struct store_event *event)
+{
+    (void)event;
+    engine_bind_soon(arg);
+}
+
+/* ---- start and end ---- */
+
+static char **copy_list(const char *const *list)
+{
+    size_t n = 0;
+    char **copy;
+
+    while (list && list[n])
+        n++;
+    copy = mem_zalloc((n + 1) * sizeof(*copy));
+    for (size_t i = 0; i < n; i++)
+        copy[i] = mem_strdup(list[i]);
+    return copy;
+}
+
+static int make_folders(const struct local_engine *engine, struct err *err)
+{
+    CLEANUP(free) char *pods = mem_printf("%s/pods", engine->data_dir);
+    CLEANUP(free) char *volumes = mem_printf("%s/volumes", engine->data_dir);
+
+    return dir_make(pods, 0711, err) < 0 || dir_make(volumes, 0700, err) < 0 ? -1 : 0;
+}
+
+int local_engine_new(const struct local_config *config, struct local_engine **ret, struct err *err)
+{
+    struct local_engine *engine = NEW(struct local_engine);
+
+    engine->loop = config->loop;
+    engine->registry = config->registry;
+    engine->store = registry_store(config->registry);
+    engine->rt = config->runtime;
+    engine->images = config->images;
+    engine->net = config->net;
+    engine->gpus = config->gpus;
+    engine->cdi = config->cdi;
+    engine->cards = config->gpus ? gpu_count(config->gpus) : 0;
+    engine->node_name = mem_strdup(config->node_name);
+    engine->data_dir = mem_strdup(config->data_dir);
+    engine->admins = copy_list(config->admins);
+    snprintf(engine->host_ip, sizeof(engine->host_ip), "%s", config->host_ip ? config->host_ip : "127.0.0.1");
+    engine->pods = map_new();
+    engine->tail = &engine->head;
+    engine->logs = log_watch_new(engine->loop);
+    ops_init(engine);
+    if (make_folders(engine, err) < 0) {
+        local_engine_close(engine);
+        local_engine_free(engine);
+        return -1;
+    }
+    OBJECTS_EACH(store_list(engine->store, KIND_POD, NULL), it)
+        seen(engine, *it);
+    sweep_start(engine);
+    store_watch(engine->store, KIND_POD, NULL, store_revision(engine->store), on_pod, NULL, engine,
+                &engine->watch, NULL); /* from now on: cannot be too old */
+    store_watch(engine->store, KIND_NODE, NULL, store_revision(engine->store), on_node, NULL, engine,
+                &engine->node_watch, NULL);
+    *ret = engine;
+    return 0;
+}
+
+void local_engine_close(struct local_engine *engine)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    if (!engine)
+        return;
+    engine->closed = true;
+    store_unwatch(engine->watch);
+    store_unwatch(engine->node_watch);
+    engine->watch = engine->node_watch = NULL;
+    ops_done(engine);
+    while (map_next(engine->pods, &at, &key, &value)) {
+        struct pod *pod = value;
+
+        for (size_t i = 0; i < pod->facts.len; i++)
+            run_free(&pod->runs[i]);
+    }
+    while (engine->removals) {
+        struct removal *removal = engine->removals;
+
+        engine->removals = removal->next;
+        loop_child_free(removal->child);
+        free(removal);
+    }
+    log_watch_free(engine->logs);
+    engine->logs = NULL;
+}
+
+void local_engine_free(struct local_engine *engine)
+{
+    if (engine)
+        engine_free(engine);
+}
+
+void local_engine_usage(struct local_engine *engine, void (*fn)(void *arg, const struct engine_usage *usage),
+                        void *arg)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(engine->pods, &at, &key, &value)) {
+        const struct pod *pod = value;
+
+        for (size_t i = 0; i < pod->facts.len; i++) {
+            struct runtime_stats stats;
+
+            if (pod->facts.ctrs[i].state == CTR_RUNNING && pod->runs[i].container &&
+                runtime_stats(pod->runs[i].container, &stats, NULL) == 0)
+                fn(arg, &(struct engine_usage){pod->ns, pod->name, pod->facts.ctrs[i].name, stats.cpu_ns,
+                                               stats.working_set_bytes});
+        }
+    }
+}

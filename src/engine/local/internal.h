@@ -1,0 +1,180 @@
+/* What the files of engine/local share. */
+#pragma once
+
+#include "api/kube/pod_ops.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "engine/engine.h"
+#include "engine/local/bind.h"
+#include "engine/local/env.h"
+#include "engine/local/plan.h"
+#include "gpu/cdi.h"
+#include "gpu/gpu.h"
+#include "image/image.h"
+#include "loop/loop.h"
+#include "podnet/podnet.h"
+#include "registry/registry.h"
+#include "runtime/runtime.h"
+
+#define LOCAL_RETRY_SEC     2 /* between tries to make volumes and network */
+#define LOCAL_LOG_BYTES     (10 << 20)
+#define LOCAL_LOG_FILES     5
+#define LOCAL_GRACE_SEC     30
+#define LOCAL_MESSAGE_BYTES 4096 /* of /dev/termination-log */
+
+struct pod;
+struct probes;
+
+/* One container's way through pull, mount, run. */
+struct run {
+    struct pod *pod;
+    size_t at; /* in facts.ctrs */
+    struct image_pull *pull;
+    const struct image *image; /* held; NULL with pulled: the host */
+    bool pulled;
+    struct runtime_container *container;
+    bool mounted;
+    bool stopping;
+    bool probe_failed; /* killed by its liveness probe: runs again whatever the code */
+    struct runtime_stream *pre_stop;
+    struct loop_timer *pre_stop_timer;
+    int64_t stop_by; /* monotonic: when KILL comes */
+    struct probes *probes;
+};
+
+enum sandbox { SANDBOX_NONE, SANDBOX_NET, SANDBOX_READY, SANDBOX_LEAVING, SANDBOX_GONE };
+
+/* Who the pod's processes are. */
+struct pod_user {
+    bool admin; /* the image and securityContext decide */
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[IMAGE_GROUPS_MAX];
+    size_t groups_len;
+    char name[64], home[1024];
+};
+
+struct pod {
+    struct local_engine *engine;
+    char *uid, *ns, *name, *dir;
+    struct object *object; /* newest state known; NULL: it is gone */
+    struct arena arena;    /* of doc */
+    struct json *doc;
+    struct arena scratch; /* of one sandbox_make or start_container */
+    struct facts facts;
+    struct run *runs; /* one for each of facts.ctrs */
+    struct bind_need need;
+    enum sandbox sandbox;
+    bool host_network, pinned, published;
+    struct pod_user user;
+    bool user_known;
+    int64_t volumes_retry; /* wall clock: not before */
+    unsigned pending;      /* callbacks that cannot be taken back */
+    struct loop_timer *timer;
+    bool queued, dead; /* dead: to be freed when nothing is pending */
+    struct pod *next;  /* in the queue */
+};
+
+/* A tree of files that is being removed. */
+struct removal {
+    struct removal *next, **prev;
+    struct loop_child *child;
+};
+
+struct local_engine {
+    struct loop *loop;
+    struct registry *registry;
+    struct store *store;
+    struct runtime *rt;
+    struct images *images;
+    struct podnet *net;
+    struct log_watch *logs;
+    char *node_name, *data_dir, host_ip[48];
+    char **admins;
+    struct gpus *gpus;
+    const struct cdi *cdi;
+    size_t cards;
+    struct map *pods; /* uid → struct pod */
+    struct pod *head, **tail;
+    bool running, bind_wanted, closed;
+    struct store_watch *watch, *node_watch;
+    struct pod_ops ops;
+    struct pod_log *readers; /* that follow a container */
+    struct removal *removals;
+};
+
+/* engine.c */
+struct pod *engine_pod(const struct local_engine *engine, const char *uid);
+void engine_queue(struct pod *pod); /* pod_sync soon */
+void engine_bind_soon(struct local_engine *engine);
+void engine_pod_gone(struct pod *pod); /* out of the map, freed when it may be */
+__attribute__((format(printf, 4, 5))) void pod_event(struct pod *pod, const char *type, const char *reason,
+                                                     const char *fmt, ...);
+
+/* pod.c */
+struct pod *engine_pod_new(struct local_engine *engine, const struct object *object);
+void engine_pod_free(struct pod *pod);
+void pod_take(struct pod *pod, const struct object *object); /* a newer state */
+void pod_sync(struct pod *pod);                              /* one look: plan, act, write the status */
+int pod_adopt(struct pod *pod, const char *id);              /* -1: it is none of its containers' */
+struct run *pod_run(const struct pod *pod, const char *container);
+const struct json *pod_find_object(void *pod, const char *kind, const char *name);
+struct env_world pod_world(struct pod *pod);
+
+/* sandbox.c: network, namespaces, volumes, files; and their end. */
+void sandbox_make(struct pod *pod);
+void sandbox_leave(struct pod *pod, bool forget); /* forget: logs and folder go, too */
+void sandbox_remove_tree(struct local_engine *engine, const char *path);
+
+/* start.c: a pulled container is mounted and started. */
+int start_container(struct run *run, const char **reason, struct err *err); /* reason: for the status */
+void start_discard(struct run *run); /* what is left of its newest run: container, root */
+char *start_log_path(const struct pod *pod, const char *container, int restarts);
+char *start_dir(const struct pod *pod, const char *container, int restarts);
+extern const struct runtime_events run_events; /* run.c */
+
+/* run.c: what the runtime and the image store report; ending a container. */
+void run_pull(struct run *run);
+void run_stop(struct run *run, int64_t grace_sec);
+void run_free(struct run *run);
+
+/* user.c */
+int user_find(const struct local_engine *engine, const struct json *pod, struct pod_user *ret,
+              struct err *err);
+/* Opens a path with the rights of the user; admins: root's. */
+int user_open(const struct pod_user *user, const char *path, int flags, struct err *err);
+int user_mkdir(const struct pod_user *user, const char *path, struct err *err); /* with parents */
+
+/* volumes.c */
+int volumes_prepare(struct pod *pod, struct err *err);
+void volumes_remove(struct pod *pod); /* unmounts; the folder is removed by sandbox */
+struct mounts {
+    VEC(struct runtime_mount) v;
+    VEC(int) fds; /* to be closed after the start */
+    struct arena *arena;
+};
+void mounts_done(struct mounts *mounts);
+static inline void mounts_done_cleanup_(struct mounts *mounts)
+{
+    mounts_done(mounts);
+}
+int volumes_mount(struct pod *pod, const struct json *container, const struct env_list *env,
+                  struct mounts *mounts, struct err *err);
+
+/* content.c: files of configMap, secret, downwardAPI and projected volumes. */
+int content_write(struct pod *pod, const struct json *volume, const char *dir, gid_t group, struct err *err);
+
+/* probes.c */
+void probes_start(struct run *run);
+void probes_stop(struct run *run);
+
+/* binder.c */
+void binder_look(struct local_engine *engine);
+
+/* sweep.c: what an earlier engine left. */
+void sweep_start(struct local_engine *engine);
+
+/* ops.c */
+void ops_init(struct local_engine *engine);
+void ops_ended(struct run *run); /* its log gets no more: followers end */
+void ops_done(struct local_engine *engine);

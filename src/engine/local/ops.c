@@ -1,0 +1,312 @@
+/* What the API asks of pods: logs, commands, the main process' streams, ports. */
+#include "api/kube/log_reader.h"
+#include "engine/local/internal.h"
+
+/* ---- who is asked ---- */
+
+static struct run *find(void *arg, const struct pod_ref *ref, const char *container)
+{
+    const struct pod *pod = engine_pod(arg, ref->uid);
+
+    return pod ? pod_run(pod, container) : NULL;
+}
+
+static int running(void *arg, const struct pod_ref *ref, const char *container, struct run **ret,
+                   struct err *err)
+{
+    struct run *run = find(arg, ref, container);
+
+    if (!run || !run->container || run->pod->facts.ctrs[run->at].state != CTR_RUNNING)
+        return pod_err_not_running(err, container);
+    *ret = run;
+    return 0;
+}
+
+static int check(void *arg, const struct pod_ref *ref, const char *container, struct err *err)
+{
+    const struct pod *pod = engine_pod(arg, ref->uid);
+    struct run *run;
+
+    if (container)
+        return running(arg, ref, container, &run, err);
+    for (size_t i = 0; pod && i < pod->facts.len; i++)
+        if (pod->facts.ctrs[i].state == CTR_RUNNING)
+            return 0;
+    return pod_err_no_sandbox(err, ref->name);
+}
+
+/* ---- logs ---- */
+
+struct pod_log {
+    struct local_engine *engine;
+    struct pod_log *next, **prev;
+    struct log_reader *reader;
+    struct run *run; /* NULL: it has ended, or nobody follows */
+};
+
+static void unlink_log(struct pod_log *log)
+{
+    if (!log->prev)
+        return;
+    *log->prev = log->next;
+    if (log->next)
+        log->next->prev = log->prev;
+    log->prev = NULL;
+}
+
+/* Which run's log; -1: none. */
+static int which_run(const struct pod *pod, const struct ctr *ctr, bool previous)
+{
+    bool begun = ctr_alive(ctr) || ctr->state == CTR_EXITED;
+
+    if (previous && ctr->state == CTR_EXITED && plan_restart_at(&pod->facts, ctr))
+        return ctr->restarts;
+    if (previous || !begun)
+        return ctr->last.there ? ctr->restarts - 1 : -1;
+    return ctr->restarts;
+}
+
+static const char *waits_for(const struct pod *pod, const struct ctr *ctr)
+{
+    if (ctr->state == CTR_STUCK)
+        return ctr->retried && streq(ctr->reason, "ErrImagePull") ? "ImagePullBackOff" : ctr->reason;
+    return ctr->init || plan_initialized(&pod->facts) ? "ContainerCreating" : "PodInitializing";
+}
+
+static int log_open(void *arg, const struct pod_ref *ref, const struct pod_log_options *options,
+                    const struct pod_log_events *events, void *events_arg, struct pod_log **ret,
+                    struct err *err)
+{
+    struct local_engine *engine = arg;
+    struct run *run = find(arg, ref, options->container);
+    CLEANUP(free) char *path = NULL;
+    const struct ctr *ctr;
+    struct pod_log *log;
+    int number;
+
+    if (!run)
+        return pod_err_waiting(err, options->container, ref->name, "ContainerCreating");
+    ctr = &run->pod->facts.ctrs[run->at];
+    number = which_run(run->pod, ctr, options->previous);
+    if (number < 0)
+        return options->previous
+                   ? pod_err_no_previous(err, options->container, ref->name)
+                   : pod_err_waiting(err, options->container, ref->name, waits_for(run->pod, ctr));
+    path = start_log_path(run->pod, ctr->name, number);
+    log = NEW(struct pod_log);
+    log->engine = engine;
+    log->reader = log_reader_new(engine->logs, path, options, events, events_arg);
+    if (options->follow && ctr_alive(ctr) && number == ctr->restarts) {
+        log->run = run;
+        log->next = engine->readers;
+        log->prev = &engine->readers;
+        if (log->next)
+            log->next->prev = &log->next;
+        engine->readers = log;
+    } else {
+        log_reader_finish(log->reader);
+    }
+    *ret = log;
+    return 0;
+}
+
+static void log_pause(struct pod_log *log, bool pause)
+{
+    log_reader_pause(log->reader, pause);
+}
+
+static void log_free(struct pod_log *log)
+{
+    unlink_log(log);
+    log_reader_free(log->reader);
+    free(log);
+}
+
+void ops_ended(struct run *run)
+{
+    struct pod_log *next;
+
+    for (struct pod_log *log = run->pod->engine->readers; log; log = next) {
+        next = log->next;
+        if (log->run == run) {
+            unlink_log(log);
+            log_reader_finish(log->reader);
+        }
+    }
+}
+
+/* ---- exec and attach ---- */
+
+struct pod_stream {
+    struct runtime_stream *stream;
+    struct runtime_container *container;
+    const struct pod_stream_events *events;
+    void *arg;
+    bool attach, over;
+};
+
+static void on_output(void *arg, struct runtime_stream *s, int fd, const char *data, size_t len)
+{
+    struct pod_stream *stream = arg;
+
+    (void)s;
+    stream->events->output(stream->arg, fd, (struct str){data, len});
+}
+
+static void on_writable(void *arg, struct runtime_stream *s)
+{
+    struct pod_stream *stream = arg;
+
+    (void)s;
+    stream->events->writable(stream->arg);
+}
+
+static void on_ended(void *arg, struct runtime_stream *s, const struct runtime_exit *how)
+{
+    struct pod_stream *stream = arg;
+
+    (void)s;
+    stream->over = true;
+    stream->events->ended(stream->arg, stream->attach || !how ? 0 : how->code, NULL);
+}
+
+static void on_failed(void *arg, struct runtime_stream *s, const char *sentence)
+{
+    struct pod_stream *stream = arg;
+    struct err err = {0};
+
+    (void)s;
+    stream->over = true;
+    err_set(&err, ERR_INTERNAL, "%s", sentence);
+    stream->events->ended(stream->arg, 0, &err);
+}
+
+static const struct runtime_stream_events stream_events = {on_output, on_writable, on_ended, on_failed};
+
+static int exec_open(void *arg, const struct pod_ref *ref, const struct pod_exec *exec,
+                     const struct pod_stream_events *events, void *events_arg, struct pod_stream **ret,
+                     struct err *err)
+{
+    struct runtime_exec what = {
+        .args = exec->argv, .tty = exec->tty, .stdin_open = exec->in, .rows = exec->rows, .cols = exec->cols};
+    CLEANUP(free) struct pod_stream *stream = NEW(struct pod_stream);
+    struct run *run;
+    int result;
+
+    if (running(arg, ref, exec->container, &run, err) < 0)
+        return -1;
+    stream->container = run->container;
+    stream->events = events;
+    stream->arg = events_arg;
+    stream->attach = exec->argv == NULL;
+    if (stream->attach)
+        result = runtime_attach(run->container, exec->in, exec->out || exec->err, &stream_events, stream,
+                                &stream->stream, err);
+    else
+        result = runtime_exec(run->container, &what, &stream_events, stream, &stream->stream, err);
+    if (result < 0)
+        return -1;
+    if (stream->attach && exec->tty && exec->rows)
+        runtime_resize(run->container, exec->rows, exec->cols, NULL);
+    *ret = TAKE_PTR(stream);
+    return 0;
+}
+
+static size_t stream_write(struct pod_stream *stream, struct str data)
+{
+    return stream->over ? data.len : runtime_stream_write(stream->stream, data.s, data.len);
+}
+
+static void stream_close_stdin(struct pod_stream *stream)
+{
+    runtime_stream_close_stdin(stream->stream);
+}
+
+static void stream_resize(struct pod_stream *stream, uint16_t rows, uint16_t cols)
+{
+    if (stream->over)
+        return;
+    if (stream->attach)
+        runtime_resize(stream->container, rows, cols, NULL);
+    else
+        runtime_stream_resize(stream->stream, rows, cols);
+}
+
+static void stream_pause(struct pod_stream *stream, bool pause)
+{
+    runtime_stream_pause(stream->stream, pause);
+}
+
+static void stream_free(struct pod_stream *stream)
+{
+    runtime_stream_free(stream->stream);
+    free(stream);
+}
+
+/* ---- ports ---- */
+
+struct pod_dial {
+    struct podnet_dial *dial;
+    void (*done)(void *arg, int fd, const struct err *err);
+    void *arg;
+};
+
+static void dialled(void *arg, int fd, const struct err *err)
+{
+    CLEANUP(free) struct pod_dial *dial = arg;
+
+    dial->done(dial->arg, fd, err);
+}
+
+static int dial_open(void *arg, const struct pod_ref *ref, uint16_t port,
+                     void (*done)(void *done_arg, int fd, const struct err *err), void *done_arg,
+                     struct pod_dial **ret, struct err *err)
+{
+    struct local_engine *engine = arg;
+    struct pod_dial *dial;
+
+    if (check(arg, ref, NULL, err) < 0)
+        return -1;
+    dial = NEW(struct pod_dial);
+    dial->done = done;
+    dial->arg = done_arg;
+    dial->dial = podnet_dial(engine->net, ref->uid, port, dialled, dial);
+    *ret = dial;
+    return 0;
+}
+
+static void dial_cancel(struct pod_dial *dial)
+{
+    podnet_dial_cancel(dial->dial);
+    free(dial);
+}
+
+void ops_init(struct local_engine *engine)
+{
+    engine->ops = (struct pod_ops){
+        .arg = engine,
+        .check = check,
+        .log = log_open,
+        .log_pause = log_pause,
+        .log_free = log_free,
+        .exec = exec_open,
+        .stream_write = stream_write,
+        .stream_close_stdin = stream_close_stdin,
+        .stream_resize = stream_resize,
+        .stream_pause = stream_pause,
+        .stream_free = stream_free,
+        .dial = dial_open,
+        .dial_cancel = dial_cancel,
+    };
+}
+
+void ops_done(struct local_engine *engine)
+{
+    while (engine->readers)
+        unlink_log(engine->readers);
+}
+
+const struct pod_ops *local_engine_pod_ops(struct local_engine *engine)
+{
+    return &engine->ops;
+}

@@ -1,0 +1,287 @@
+/* A pod on this node: its newest document, its facts, and one look at them at a time. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/local/internal.h"
+#include "engine/local/status.h"
+
+#define LOG_MODULE "engine"
+
+#include <sys/stat.h>
+
+static void on_timer(void *arg)
+{
+    engine_queue(arg);
+}
+
+static void read_object(struct pod *pod, const struct object *object)
+{
+    pod->object = object_ref(object);
+    pod->doc = object_json(object, &pod->arena);
+}
+
+struct pod *engine_pod_new(struct local_engine *engine, const struct object *object)
+{
+    struct pod *pod = NEW(struct pod);
+
+    pod->engine = engine;
+    pod->uid = mem_strdup(object->uid);
+    pod->ns = mem_strdup(object->ns);
+    pod->name = mem_strdup(object->name);
+    pod->dir = mem_printf("%s/pods/%s", engine->data_dir, object->uid);
+    read_object(pod, object);
+    facts_init(&pod->facts, pod->doc);
+    snprintf(pod->facts.host_ip, sizeof(pod->facts.host_ip), "%s", engine->host_ip);
+    pod->runs = mem_zalloc((pod->facts.len + 1) * sizeof(*pod->runs));
+    for (size_t i = 0; i < pod->facts.len; i++) {
+        pod->runs[i].pod = pod;
+        pod->runs[i].at = i;
+    }
+    bind_read(pod->doc, &pod->arena, &pod->need);
+    pod->host_network = json_bool(json_at(pod->doc, "spec.hostNetwork"));
+    pod->timer = loop_timer_new(engine->loop, on_timer, pod);
+    return pod;
+}
+
+void engine_pod_free(struct pod *pod)
+{
+    if (!pod)
+        return;
+    for (size_t i = 0; i < pod->facts.len; i++)
+        run_free(&pod->runs[i]);
+    loop_timer_free(pod->timer);
+    facts_done(&pod->facts);
+    object_unref(pod->object);
+    arena_done(&pod->arena);
+    arena_done(&pod->scratch);
+    free(pod->runs);
+    free(pod->uid);
+    free(pod->ns);
+    free(pod->name);
+    free(pod->dir);
+    free(pod);
+}
+
+void pod_take(struct pod *pod, const struct object *object)
+{
+    struct arena old = pod->arena;
+
+    if (pod->object && object->rv <= pod->object->rv)
+        return;
+    object_unref(pod->object);
+    pod->arena = (struct arena){0};
+    read_object(pod, object);
+    facts_refresh(&pod->facts, pod->doc);
+    arena_done(&old);
+}
+
+struct run *pod_run(const struct pod *pod, const char *container)
+{
+    for (size_t i = 0; container && i < pod->facts.len; i++)
+        if (streq(pod->facts.ctrs[i].name, container))
+            return &pod->runs[i];
+    return NULL;
+}
+
+const struct json *pod_find_object(void *arg, const char *kind, const char *name)
+{
+    struct pod *pod = arg;
+    const struct object *object =
+        store_get(pod->engine->store, streq(kind, "secret") ? KIND_SECRET : KIND_CONFIG_MAP, pod->ns, name);
+
+    return object ? object_json(object, &pod->scratch) : NULL;
+}
+
+struct env_world pod_world(struct pod *pod)
+{
+    const struct object *node = store_get(pod->engine->store, KIND_NODE, "", pod->engine->node_name);
+    const struct json *doc = node ? object_json(node, &pod->scratch) : NULL;
+
+    return (struct env_world){.arg = pod,
+                              .find = pod_find_object,
+                              .pod_ip = pod->facts.pod_ip,
+                              .host_ip = pod->facts.host_ip,
+                              .node_name = pod->engine->node_name,
+                              .allocatable = json_at(doc, "status.allocatable")};
+}
+
+/* ---- taking up what runs ---- */
+
+/* id is UID_NAME_N. The run before this daemon may be one further than what was stored. */
+int pod_adopt(struct pod *pod, const char *id)
+{
+    const char *name = id + strlen(pod->uid) + 1, *number = strrchr(id, '_');
+    CLEANUP(free) char *container = NULL;
+    struct run *run;
+    struct ctr *ctr;
+    int64_t n;
+
+    if (!number || number < name || !str_to_int(str_from(number + 1), &n))
+        return -1;
+    container = mem_strndup(name, (size_t)(number - name));
+    run = pod_run(pod, container);
+    if (!run || run->container || pod->facts.ended)
+        return -1;
+    ctr = &pod->facts.ctrs[run->at];
+    if (n == ctr->restarts + 1 && ctr->state == CTR_EXITED)
+        ctr_again(ctr);
+    if (n != ctr->restarts || ctr->state == CTR_EXITED ||
+        runtime_adopt(pod->engine->rt, id, &run_events, run, &run->container, NULL) < 0)
+        return -1;
+    snprintf(ctr->id, sizeof(ctr->id), "%s", id);
+    if (ctr->state != CTR_RUNNING)
+        ctr->state = CTR_STARTING;
+    run->mounted = true;
+    return 0;
+}
+
+/* ---- one look ---- */
+
+struct writing {
+    struct pod *pod;
+    const struct plan *plan;
+    int64_t now;
+};
+
+static bool edit_status(void *arg, struct arena *arena, struct json *doc)
+{
+    const struct writing *writing = arg;
+    const struct json *before = json_copy(arena, json_get(doc, "status"));
+
+    status_write(arena, doc, &writing->pod->facts, writing->plan, writing->now);
+    return !json_equal(before, json_get(doc, "status"));
+}
+
+static void write_status(struct pod *pod, const struct plan *plan, int64_t now)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct failure failure = {0};
+    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth", .now = now};
+    const struct object *object = store_by_uid(pod->engine->store, pod->uid);
+    struct writing writing = {pod, plan, now};
+    struct written written;
+
+    if (object &&
+        registry_edit_object(pod->engine->registry, &write, object, edit_status, &writing, &written) < 0 &&
+        failure.code != 404)
+        log_warn("pod '%s/%s': %s", pod->ns, pod->name, failure.message);
+}
+
+static void delete_object(struct pod *pod)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct failure failure = {0};
+    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth"};
+    struct delete_options options = {.has_grace = true, .uid = pod->uid};
+    struct written written;
+
+    registry_delete(pod->engine->registry, &write, kind_by_id(KIND_POD), pod->ns, pod->name, &options,
+                    &written);
+}
+
+static int64_t grace_of(const struct pod *pod)
+{
+    const struct json *spec = json_at(pod->doc, "spec.terminationGracePeriodSeconds");
+
+    if (!pod->object)
+        return 0;
+    return json_int(json_at(pod->doc, "metadata.deletionGracePeriodSeconds"),
+                    json_int(spec, LOCAL_GRACE_SEC));
+}
+
+static void restart(struct pod *pod, size_t at)
+{
+    struct ctr *ctr = &pod->facts.ctrs[at];
+    CLEANUP(free) char *old = start_log_path(pod, ctr->name, ctr->restarts - 1);
+
+    start_discard(&pod->runs[at]);
+    for (int i = 0; i < LOCAL_LOG_FILES; i++) { /* only the last two runs have logs */
+        CLEANUP(free) char *path = i ? mem_printf("%s.%d", old, i) : mem_strdup(old);
+
+        unlink(path);
+    }
+    ctr_again(ctr);
+    run_pull(&pod->runs[at]);
+}
+
+static void act(struct pod *pod, const struct plan *plan)
+{
+    for (size_t i = 0; i < plan->len; i++) {
+        const struct plan_step *step = &plan->steps[i];
+
+        switch (step->act) {
+        case PLAN_SANDBOX:
+            sandbox_make(pod);
+            break;
+        case PLAN_PULL:
+            run_pull(&pod->runs[step->ctr]);
+            break;
+        case PLAN_RESTART:
+            restart(pod, step->ctr);
+            break;
+        case PLAN_STOP:
+            run_stop(&pod->runs[step->ctr], grace_of(pod));
+            break;
+        }
+    }
+}
+
+static void sleep_until(struct pod *pod, const struct plan *plan, int64_t now)
+{
+    int64_t at = plan->wake_at;
+
+    for (size_t i = 0; i < pod->facts.len; i++) { /* a failed pull is shown as such for a moment only */
+        struct ctr *ctr = &pod->facts.ctrs[i];
+
+        if (ctr->state == CTR_STUCK && !ctr->retried && streq(ctr->reason, "ErrImagePull")) {
+            ctr->retried = true;
+            at = now + NSEC_PER_SEC;
+        }
+    }
+    if (pod->sandbox == SANDBOX_NONE && pod->volumes_retry > now && (!at || pod->volumes_retry < at))
+        at = pod->volumes_retry;
+    if (at)
+        loop_timer_set(pod->timer, at > now ? at - now : 0);
+    else
+        loop_timer_stop(pod->timer);
+}
+
+/* Nothing runs and nothing will. */
+static void wind_up(struct pod *pod)
+{
+    bool forget = !pod->object || pod->facts.deleting;
+
+    if (pod->sandbox != SANDBOX_GONE)
+        sandbox_leave(pod, false);
+    if (pod->sandbox != SANDBOX_GONE)
+        return;
+    if (forget)
+        sandbox_leave(pod, true);
+    if (!pod->object)
+        engine_pod_gone(pod);
+    else if (forget)
+        delete_object(pod);
+    engine_bind_soon(pod->engine);
+}
+
+void pod_sync(struct pod *pod)
+{
+    CLEANUP(free) struct plan *plan = NEW(struct plan);
+    int64_t now = clock_now();
+
+    if (!pod->facts.start_time)
+        pod->facts.start_time = now;
+    if (pod->facts.deadline && pod->facts.deadline <= now && !pod->facts.ended)
+        facts_fail(&pod->facts, "DeadlineExceeded",
+                   "Pod was active on the node longer than the specified deadline");
+    plan_pod(&pod->facts, now, plan);
+    act(pod, plan);
+    if (plan->len) { /* what was begun shows */
+        now = clock_now();
+        plan_pod(&pod->facts, now, plan);
+    }
+    if (pod->object)
+        write_status(pod, plan, now);
+    sleep_until(pod, plan, now);
+    if (plan->over)
+        wind_up(pod);
+}

@@ -1,0 +1,284 @@
+/* What a pod's containers share: network, ipc and uts namespaces, files in /etc, volumes. Made again at every
+ * start of the daemon (each part is content with what is there already), removed when the pod is over. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "engine/local/internal.h"
+#include "podnet/files.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <spawn.h>
+#include <sys/stat.h>
+
+extern char **environ;
+
+/* ---- files ---- */
+
+static int write_file(const struct pod *pod, const char *name, struct str text, struct err *err)
+{
+    CLEANUP(free) char *path = mem_printf("%s/etc/%s", pod->dir, name);
+    CLEANUP(file_close) FILE *file = fopen(path, "we");
+
+    /* In place: containers that run have this very file mounted. */
+    if (!file || fwrite(text.s, 1, text.len, file) != text.len)
+        return err_errno(err, errno, "write '%s'", path);
+    return 0;
+}
+
+static const char *const *strings(struct arena *arena, const struct json *list)
+{
+    const char **v = arena_zalloc(arena, (json_len(list) + 1) * sizeof(*v));
+    size_t n = 0;
+
+    JSON_EACH(list, it)
+        v[n++] = json_string_or(it, "");
+    return v;
+}
+
+static int write_hosts(struct pod *pod, const char *hostname, struct err *err)
+{
+    const struct json *aliases = json_at(pod->doc, "spec.hostAliases");
+    struct podnet_host_alias *list = arena_zalloc(&pod->scratch, (json_len(aliases) + 1) * sizeof(*list));
+    CLEANUP(buf_done) struct buf host = {0}, text = {0};
+    struct podnet_hosts hosts = {
+        .ip = *pod->facts.pod_ip ? pod->facts.pod_ip : NULL, .hostname = hostname, .aliases = list};
+
+    JSON_EACH(aliases, it) {
+        list[hosts.aliases_len].ip = json_string_or(json_get(it, "ip"), "");
+        list[hosts.aliases_len++].names = strings(&pod->scratch, json_get(it, "hostnames"));
+    }
+    if (pod->host_network && file_read("/etc/hosts", 1 << 20, &host, NULL) == 0)
+        hosts.host_file = host.data;
+    if (podnet_hosts_file(&text, &hosts, err) < 0)
+        return -1;
+    return write_file(pod, "hosts", buf_view(&text), err);
+}
+
+static int write_resolv(struct pod *pod, struct err *err)
+{
+    const struct json *config = json_at(pod->doc, "spec.dnsConfig"), *options = json_get(config, "options");
+    struct podnet_dns_option *list = arena_zalloc(&pod->scratch, (json_len(options) + 1) * sizeof(*list));
+    struct podnet_dns dns = {.nameservers = strings(&pod->scratch, json_get(config, "nameservers")),
+                             .searches = strings(&pod->scratch, json_get(config, "searches")),
+                             .options = list};
+    CLEANUP(buf_done) struct buf host = {0}, text = {0};
+    bool own = !pod->host_network && podnet_mode(pod->engine->net) != PODNET_HOST;
+    const char *fallback = podnet_mode(pod->engine->net) == PODNET_SLIRP ? "10.0.2.3" : NULL;
+
+    JSON_EACH(options, it) {
+        list[dns.options_len].name = json_string_or(json_get(it, "name"), "");
+        list[dns.options_len++].value = json_get_string(it, "value");
+    }
+    if (podnet_dns_policy(json_at_string(pod->doc, "spec.dnsPolicy"), &dns.policy, err) < 0 ||
+        podnet_host_resolv("", &host, err) < 0 ||
+        podnet_resolv_conf(&text, buf_view(&host), &dns, own, fallback, err) < 0)
+        return -1;
+    return write_file(pod, "resolv.conf", buf_view(&text), err);
+}
+
+static int make_files(struct pod *pod, struct err *err)
+{
+    CLEANUP(free) char *etc = mem_printf("%s/etc", pod->dir);
+    char hostname[PODNET_HOSTNAME_MAX + 2];
+
+    podnet_hostname(hostname, pod->name, json_at_string(pod->doc, "spec.hostname"));
+    if (dir_make(etc, 0755, err) < 0 || write_hosts(pod, hostname, err) < 0 || write_resolv(pod, err) < 0)
+        return -1;
+    if (runtime_ns_pin(pod->engine->rt, pod->uid, hostname, err) < 0)
+        return -1;
+    pod->pinned = true;
+    strcat(hostname, "\n");
+    return write_file(pod, "hostname", str_from(hostname), err);
+}
+
+/* ---- ports ---- */
+
+static int publish_one(struct pod *pod, const struct json *port, struct err *err)
+{
+    int64_t host = json_int(json_get(port, "hostPort"), 0);
+    struct podnet_port out = {.proto =
+                                  streq(json_get_string(port, "protocol"), "UDP") ? PODNET_UDP : PODNET_TCP,
+                              .host_port = (uint16_t)host,
+                              .pod_port = (uint16_t)json_int(json_get(port, "containerPort"), 0)};
+    const char *ip = json_string_or(json_get(port, "hostIP"), "");
+
+    if (host <= 0 || pod->host_network)
+        return 0;
+    if (*ip && inet_pton(AF_INET, ip, &out.host_ip) != 1)
+        return err_set(err, ERR_INVALID, "hostIP %s is no IPv4 address", ip);
+    return podnet_publish(pod->engine->net, pod->uid, &out, err);
+}
+
+static int publish(struct pod *pod, struct err *err)
+{
+    for (size_t i = 0; i < pod->facts.len; i++)
+        JSON_EACH(json_get(pod->facts.ctrs[i].spec, "ports"), it)
+            if (publish_one(pod, it, err) < 0)
+                return -1;
+    return 0;
+}
+
+/* ---- making it ---- */
+
+static void not_yet(struct pod *pod, const char *reason, const struct err *err)
+{
+    pod_event(pod, "Warning", reason, "%s", err->msg);
+    pod->sandbox = SANDBOX_NONE;
+    pod->volumes_retry = clock_now() + LOCAL_RETRY_SEC * NSEC_PER_SEC;
+    engine_queue(pod);
+}
+
+static void finish(struct pod *pod)
+{
+    struct err err = {0};
+
+    if (make_files(pod, &err) < 0)
+        not_yet(pod, "FailedCreatePodSandBox", &err);
+    else if (volumes_prepare(pod, &err) < 0)
+        not_yet(pod, "FailedMount", &err);
+    else if (publish(pod, &err) < 0)
+        not_yet(pod, "FailedCreatePodSandBox", &err);
+    else {
+        pod->sandbox = SANDBOX_READY;
+        pod->facts.sandbox = true;
+    }
+    arena_reset(&pod->scratch);
+}
+
+static void net_added(void *arg, const struct podnet_pod *net, const struct err *err)
+{
+    struct pod *pod = arg;
+
+    pod->pending--;
+    if (pod->sandbox != SANDBOX_NET) /* it was given up meanwhile */
+        return;
+    if (err) {
+        not_yet(pod, "FailedCreatePodSandBox", err);
+        return;
+    }
+    snprintf(pod->facts.pod_ip, sizeof(pod->facts.pod_ip), "%s", net->ip_text);
+    finish(pod);
+    engine_queue(pod);
+}
+
+void sandbox_make(struct pod *pod)
+{
+    struct err err = {0};
+
+    if (pod->sandbox != SANDBOX_NONE || pod->volumes_retry > clock_now())
+        return;
+    if (!pod->user_known && user_find(pod->engine, pod->doc, &pod->user, &err) < 0) {
+        not_yet(pod, "FailedCreatePodSandBox", &err);
+        return;
+    }
+    pod->user_known = true;
+    if (dir_make(pod->dir, 0711, &err) < 0) {
+        not_yet(pod, "FailedCreatePodSandBox", &err);
+        return;
+    }
+    if (pod->host_network) {
+        snprintf(pod->facts.pod_ip, sizeof(pod->facts.pod_ip), "%s", pod->engine->host_ip);
+        finish(pod);
+        engine_queue(pod);
+        return;
+    }
+    pod->sandbox = SANDBOX_NET;
+    pod->pending++;
+    podnet_add(pod->engine->net, pod->uid, net_added, pod);
+}
+
+/* ---- the end ---- */
+
+/* rm in a process of its own: a volume may hold millions of files. */
+static void tree_removed(void *arg, pid_t pid, int status)
+{
+    struct removal *removal = arg;
+
+    (void)pid;
+    (void)status;
+    loop_child_free(removal->child);
+    *removal->prev = removal->next;
+    if (removal->next)
+        removal->next->prev = removal->prev;
+    free(removal);
+}
+
+void sandbox_remove_tree(struct local_engine *engine, const char *path)
+{
+    const char *const argv[] = {"rm", "-rf", "--one-file-system", "--", path, NULL};
+    struct removal *removal;
+    pid_t pid;
+
+    if (access(path, F_OK) < 0 ||
+        posix_spawnp(&pid, "rm", NULL, NULL, (char *const *)(uintptr_t)argv, environ) != 0)
+        return;
+    removal = NEW(struct removal);
+    removal->prev = &engine->removals;
+    removal->next = engine->removals;
+    if (removal->next)
+        removal->next->prev = &removal->next;
+    engine->removals = removal;
+    removal->child = loop_child_new(engine->loop, pid, tree_removed, removal, NULL);
+}
+
+static void part_gone(struct pod *pod)
+{
+    pod->pending--;
+    if (pod->sandbox != SANDBOX_LEAVING || pod->pending)
+        return;
+    pod->sandbox = SANDBOX_GONE;
+    engine_queue(pod);
+}
+
+static void container_gone(void *arg, const char *sentence)
+{
+    struct pod *pod = arg;
+
+    if (sentence)
+        pod_event(pod, "Warning", "FailedCleanup", "%s", sentence);
+    part_gone(pod);
+}
+
+static void net_gone(void *arg, const struct err *err)
+{
+    (void)err;
+    part_gone(arg);
+}
+
+void start_discard(struct run *run)
+{
+    struct pod *pod = run->pod;
+    const struct ctr *ctr = &pod->facts.ctrs[run->at];
+
+    if (run->container) {
+        pod->pending++;
+        runtime_remove(TAKE_PTR(run->container), container_gone, pod);
+    }
+    if (run->mounted)
+        image_unmount(pod->engine->images, ctr->id, true, NULL);
+    run->mounted = false;
+}
+
+void sandbox_leave(struct pod *pod, bool forget)
+{
+    if (pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_LEAVING) {
+        pod->sandbox = SANDBOX_LEAVING;
+        pod->facts.sandbox = false;
+        pod->pending++; /* held until all are asked */
+        for (size_t i = 0; i < pod->facts.len; i++) {
+            run_free(&pod->runs[i]);
+            start_discard(&pod->runs[i]);
+        }
+        if (!pod->host_network) {
+            pod->pending++;
+            podnet_remove(pod->engine->net, pod->uid, net_gone, pod);
+        }
+        if (pod->pinned)
+            runtime_ns_unpin(pod->engine->rt, pod->uid);
+        pod->pinned = false;
+        volumes_remove(pod);
+        part_gone(pod);
+    }
+    if (pod->sandbox == SANDBOX_GONE && forget)
+        sandbox_remove_tree(pod->engine, pod->dir);
+}

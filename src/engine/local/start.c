@@ -1,0 +1,447 @@
+/* From a pulled image and a container's spec to what the runtime is told. Everything that is refused here
+ * (a user who may not, a key that is missing) is shown as the container's waiting reason and tried again. */
+#include "base/file.h"
+#include "engine/local/internal.h"
+#include "objects/quantity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define CONFIG_ERROR    "CreateContainerConfigError"
+#define CREATE_ERROR    "CreateContainerError"
+#define INIT_ANNOTATION "berth.dev/init" /* "true": tini is PID 1 */
+#define DEFAULT_PATH    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* What one start works on; all in the pod's scratch arena. */
+struct start {
+    struct run *run;
+    struct pod *pod;
+    const struct ctr *ctr;
+    const struct json *spec, *security;
+    struct arena *arena;
+    const struct image_config *config;
+    struct image_host *host; /* of `image: host` */
+    char *rootfs;
+    const char *dir;
+    struct env_list env;
+    struct mounts mounts;
+    struct runtime_spec out;
+    gid_t groups[IMAGE_GROUPS_MAX * 2];
+    char id[160], home[1024];
+    const char *reason;
+    struct err *err;
+};
+
+char *start_dir(const struct pod *pod, const char *container, int restarts)
+{
+    return mem_printf("%s/ctr/%s.%d", pod->dir, container, restarts);
+}
+
+char *start_log_path(const struct pod *pod, const char *container, int restarts)
+{
+    return mem_printf("%s/logs/%s/%d.log", pod->dir, container, restarts);
+}
+
+static const struct json *setting(const struct start *s, const char *key)
+{
+    const struct json *own = json_get(s->security, key);
+
+    return own ? own : json_get(json_at(s->pod->doc, "spec.securityContext"), key);
+}
+
+/* ---- root ---- */
+
+static int mount_root(struct start *s)
+{
+    struct image_mount_spec spec = {.image = s->run->image, .id = s->id, .dir = s->dir};
+
+    s->reason = CREATE_ERROR;
+    if (dir_make(s->dir, 0711, s->err) < 0)
+        return -1;
+    if (image_mounted(s->pod->engine->images, s->id))
+        image_unmount(s->pod->engine->images, s->id, true, NULL);
+    if (image_mount(s->pod->engine->images, &spec, &s->rootfs, s->err) < 0)
+        return -1;
+    s->run->mounted = true;
+    if (s->run->image) {
+        s->config = &s->run->image->config;
+        return 0;
+    }
+    {
+        const char *hide[] = {s->pod->engine->data_dir, NULL};
+
+        if (image_host_new(s->pod->engine->images, hide, &s->host, s->err) < 0)
+            return -1;
+    }
+    s->config = &s->host->config;
+    return 0;
+}
+
+static void add_mount(struct start *s, const char *source, const char *target, const char *type,
+                      unsigned flags, const char *options)
+{
+    vec_push(&s->mounts.v,
+             (struct runtime_mount){
+                 .source = source, .target = target, .type = type, .flags = flags, .options = options});
+}
+
+static void add_host_view(struct start *s)
+{
+    struct stat st;
+
+    if (!s->host)
+        return;
+    for (size_t i = 0; i < s->host->mounts_len; i++)
+        add_mount(s, s->host->mounts[i].path, s->host->mounts[i].path, NULL,
+                  RUNTIME_MOUNT_NOSUID | (s->host->mounts[i].readonly ? RUNTIME_MOUNT_RO : 0), NULL);
+    for (size_t i = 0; i < s->host->memory_len; i++)
+        add_mount(s, "tmpfs", s->host->memory[i], "tmpfs", RUNTIME_MOUNT_NOSUID | RUNTIME_MOUNT_NODEV,
+                  "mode=1777");
+    for (size_t i = 0; i < s->host->masked_len; i++) {
+        bool folder = stat(s->host->masked[i], &st) == 0 && S_ISDIR(st.st_mode);
+
+        if (folder)
+            add_mount(s, "tmpfs", s->host->masked[i], "tmpfs", RUNTIME_MOUNT_RO, "size=4k,mode=0755");
+        else
+            add_mount(s, "/dev/null", s->host->masked[i], NULL, RUNTIME_MOUNT_RO, NULL);
+    }
+}
+
+/* ---- user ---- */
+
+static void add_group(struct start *s, gid_t gid)
+{
+    if (s->out.groups_len < ARRAY_LEN(s->groups))
+        s->groups[s->out.groups_len++] = gid;
+}
+
+static int set_ordinary_user(struct start *s)
+{
+    const struct pod_user *user = &s->pod->user;
+    const struct json *uid = setting(s, "runAsUser"), *gid = setting(s, "runAsGroup");
+    bool allowed = !gid || json_int(gid, 0) == user->gid;
+
+    for (size_t i = 0; i < user->groups_len; i++) {
+        add_group(s, user->groups[i]);
+        allowed = allowed || json_int(gid, 0) == user->groups[i];
+    }
+    if ((uid && json_int(uid, 0) != user->uid) || !allowed)
+        return err_set(s->err, ERR_FORBIDDEN,
+                       "runAsUser and runAsGroup other than one's own are for admins (yours are %u:%u)",
+                       (unsigned)user->uid, (unsigned)user->gid);
+    s->out.uid = user->uid;
+    s->out.gid = gid ? (gid_t)json_int(gid, 0) : user->gid;
+    snprintf(s->home, sizeof(s->home), "%s", user->home);
+    return 0;
+}
+
+static int set_admin_user(struct start *s)
+{
+    const struct json *uid = setting(s, "runAsUser"), *gid = setting(s, "runAsGroup");
+    const struct json *psc = json_at(s->pod->doc, "spec.securityContext");
+    const char *text = uid ? arena_printf(s->arena, "%lld", (long long)json_int(uid, 0)) : s->config->user;
+    struct image_user user;
+
+    if (image_user(s->rootfs, text, &user, s->err) < 0)
+        return -1;
+    s->out.uid = user.uid;
+    s->out.gid = gid ? (gid_t)json_int(gid, 0) : user.gid;
+    for (size_t i = 0; i < user.groups_len; i++)
+        add_group(s, user.groups[i]);
+    if (json_int(json_get(psc, "fsGroup"), 0) > 0)
+        add_group(s, (gid_t)json_int(json_get(psc, "fsGroup"), 0));
+    JSON_EACH(json_get(psc, "supplementalGroups"), it)
+        add_group(s, (gid_t)json_int(it, 0));
+    snprintf(s->home, sizeof(s->home), "%s", user.home);
+    return 0;
+}
+
+static const char *const *string_list(struct start *s, const struct json *list)
+{
+    const char **v = arena_zalloc(s->arena, (json_len(list) + 1) * sizeof(*v));
+    size_t n = 0;
+
+    JSON_EACH(list, it)
+        v[n++] = json_string_or(it, "");
+    return v;
+}
+
+static int set_security(struct start *s)
+{
+    bool admin = s->pod->user.admin;
+    const struct json *caps = json_get(s->security, "capabilities");
+    const struct json *escalate = json_get(s->security, "allowPrivilegeEscalation");
+    const char *profile = json_string_or(json_get(setting(s, "seccompProfile"), "type"), "");
+
+    s->reason = CONFIG_ERROR;
+    s->out.groups = s->groups;
+    if ((admin ? set_admin_user(s) : set_ordinary_user(s)) < 0)
+        return -1;
+    if (json_bool(setting(s, "runAsNonRoot")) && s->out.uid == 0)
+        return err_set(s->err, ERR_FORBIDDEN,
+                       "container has runAsNonRoot and image will run as root (pod: \"%s_%s(%s)\", "
+                       "container: %s)",
+                       s->pod->name, s->pod->ns, s->pod->uid, s->ctr->name);
+    s->out.privileged = json_bool(json_get(s->security, "privileged"));
+    if (!admin && (s->out.privileged || json_len(json_get(caps, "add"))))
+        return err_set(s->err, ERR_FORBIDDEN, "privileged containers and added capabilities are for admins");
+    s->out.cap_add = string_list(s, json_get(caps, "add"));
+    s->out.cap_drop = string_list(s, json_get(caps, "drop"));
+    s->out.rootfs_readonly = json_bool(json_get(s->security, "readOnlyRootFilesystem"));
+    s->out.no_new_privileges = !admin || (escalate && !json_bool(escalate));
+    s->out.seccomp_unconfined = admin && streq(profile, "Unconfined");
+    return 0;
+}
+
+/* ---- environment and command ---- */
+
+static void take_edits(struct start *s, const struct cdi_edits *edits)
+{
+    struct runtime_device *devices = arena_zalloc(s->arena, (edits->devices_len + 1) * sizeof(*devices));
+    struct runtime_hook *hooks = arena_zalloc(s->arena, (edits->hooks_len + 1) * sizeof(*hooks));
+
+    for (size_t i = 0; i < edits->env_len; i++) {
+        const char *entry = edits->env[i], *equal = strchr(entry, '=');
+
+        if (equal)
+            env_set(&s->env, s->arena, arena_strndup(s->arena, entry, (size_t)(equal - entry)), equal + 1);
+    }
+    for (size_t i = 0; i < edits->mounts_len; i++)
+        add_mount(s, edits->mounts[i].source, edits->mounts[i].target, edits->mounts[i].type, 0,
+                  edits->mounts[i].options);
+    for (size_t i = 0; i < edits->devices_len; i++) {
+        const struct cdi_device *d = &edits->devices[i];
+
+        devices[i] =
+            (struct runtime_device){d->path, d->type, d->major, d->minor, d->mode, d->uid, d->gid, d->access};
+    }
+    for (size_t i = 0; i < edits->hooks_len; i++) {
+        const struct cdi_hook *h = &edits->hooks[i];
+
+        hooks[i] = (struct runtime_hook){h->when, h->path, h->args, h->env, h->timeout_sec};
+    }
+    for (size_t i = 0; i < edits->gids_len; i++)
+        add_group(s, edits->gids[i]);
+    s->out.devices = devices;
+    s->out.devices_len = edits->devices_len;
+    s->out.hooks = hooks;
+    s->out.hooks_len = edits->hooks_len;
+}
+
+/* Containers without a limit of cards see none. */
+static int set_cards(struct start *s)
+{
+    const struct local_engine *engine = s->pod->engine;
+    struct cdi_edits edits = {0};
+    size_t cards[BIND_CARDS_MAX], len = 0;
+    enum gpu_way way;
+
+    for (size_t i = 0; json_get(json_at(s->spec, "resources.limits"), BIND_GPU) && i < engine->cards; i++)
+        if (i < BIND_CARDS_MAX && (s->pod->need.cards >> i & 1))
+            cards[len++] = i;
+    if (!engine->gpus)
+        return 0;
+    s->reason = CREATE_ERROR;
+    if (gpu_edits(engine->gpus, engine->cdi, cards, len, s->arena, &edits, &way, s->err) < 0)
+        return -1;
+    take_edits(s, &edits);
+    return 0;
+}
+
+static int set_env(struct start *s)
+{
+    struct env_world world = pod_world(s->pod);
+
+    env_set(&s->env, s->arena, "PATH", DEFAULT_PATH);
+    env_set(&s->env, s->arena, "HOSTNAME", s->out.hostname);
+    env_set(&s->env, s->arena, "HOME", s->home);
+    for (size_t i = 0; s->config->env && s->config->env[i]; i++) {
+        const char *entry = s->config->env[i], *equal = strchr(entry, '=');
+
+        if (equal)
+            env_set(&s->env, s->arena, arena_strndup(s->arena, entry, (size_t)(equal - entry)), equal + 1);
+    }
+    if (*s->pod->user.name) {
+        env_set(&s->env, s->arena, "USER", s->pod->user.name);
+        if (s->host)
+            env_set(&s->env, s->arena, "HOME", s->home);
+    }
+    if (s->spec && json_bool(json_get(s->spec, "tty")))
+        env_set(&s->env, s->arena, "TERM", "xterm");
+    if (set_cards(s) < 0)
+        return -1;
+    s->reason = CONFIG_ERROR;
+    if (env_fill(&s->env, s->arena, s->pod->doc, s->spec, &world, s->err) < 0)
+        return -1;
+    s->out.env = s->env.v;
+    return 0;
+}
+
+static size_t list_len(const char *const *list)
+{
+    size_t n = 0;
+
+    while (list && list[n])
+        n++;
+    return n;
+}
+
+static int set_command(struct start *s)
+{
+    const struct json *command = json_get(s->spec, "command"), *args = json_get(s->spec, "args");
+    const char *const *entry = json_len(command) ? NULL : s->config->entrypoint;
+    const char *const *cmd = json_len(command) || json_len(args) ? NULL : s->config->cmd;
+    size_t room = json_len(command) + json_len(args) + list_len(entry) + list_len(cmd) + 1, n = 0;
+    const char **v = arena_zalloc(s->arena, room * sizeof(*v));
+
+    for (size_t i = 0; entry && entry[i]; i++)
+        v[n++] = entry[i];
+    JSON_EACH(command, it)
+        v[n++] = env_expand(s->arena, json_string_or(it, ""), &s->env);
+    JSON_EACH(args, it)
+        v[n++] = env_expand(s->arena, json_string_or(it, ""), &s->env);
+    for (size_t i = 0; cmd && cmd[i]; i++)
+        v[n++] = cmd[i];
+    if (n == 0) {
+        s->reason = CREATE_ERROR;
+        return err_set(s->err, ERR_INVALID, "no command specified");
+    }
+    s->out.args = v;
+    s->out.cwd = json_string_or(json_get(s->spec, "workingDir"), s->config->workdir);
+    return 0;
+}
+
+/* ---- the rest ---- */
+
+static int64_t limit(const struct start *s, const char *list, const char *name, bool milli)
+{
+    struct quantity q;
+
+    if (!quantity_from_json(json_get(json_get(json_get(s->spec, "resources"), list), name), &q))
+        return 0;
+    return milli ? quantity_milli(&q) : quantity_value(&q);
+}
+
+static void set_resources(struct start *s)
+{
+    const char *qos = json_string_or(json_at(s->pod->doc, "status.qosClass"), "BestEffort");
+    int64_t shares = limit(s, "requests", "cpu", true) * 1024 / 1000;
+
+    s->out.cpu_milli = limit(s, "limits", "cpu", true);
+    s->out.memory_bytes = limit(s, "limits", "memory", false);
+    s->out.cpu_shares = shares < 2 ? 2 : shares > 262144 ? 262144 : shares;
+    s->out.oom_score_adj = streq(qos, "BestEffort") ? 1000 : streq(qos, "Guaranteed") ? -997 : 500;
+}
+
+static void set_namespaces(struct start *s)
+{
+    struct pod *pod = s->pod;
+    const struct podnet_pod *net = pod->host_network ? NULL : podnet_get(pod->engine->net, pod->uid);
+    static const char *const names[] = {"ipc", "uts"};
+    struct runtime_ns *of[] = {&s->out.ipc, &s->out.uts};
+
+    s->out.net.mode = RUNTIME_NS_HOST;
+    if (net && net->netns) {
+        s->out.net.mode = RUNTIME_NS_PATH;
+        s->out.net.path = net->netns;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        CLEANUP(free) char *path = runtime_ns_path(pod->engine->rt, pod->uid, names[i]);
+
+        of[i]->mode = RUNTIME_NS_PATH;
+        of[i]->path = arena_strdup(s->arena, path);
+    }
+    if (pod->user.admin && json_bool(json_at(pod->doc, "spec.hostIPC")))
+        s->out.ipc = (struct runtime_ns){.mode = RUNTIME_NS_HOST};
+    if (pod->user.admin && json_bool(json_at(pod->doc, "spec.hostPID")))
+        s->out.pid = (struct runtime_ns){.mode = RUNTIME_NS_HOST};
+}
+
+static int add_files(struct start *s)
+{
+    static const char *const files[] = {"hosts", "resolv.conf", "hostname"};
+    const char *message = arena_printf(s->arena, "%s/termination-log", s->dir);
+    CLEANUP(fd_close) int fd = open(message, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+    s->reason = CREATE_ERROR;
+    if (fd < 0 || fchmod(fd, 0666) < 0)
+        return err_errno(s->err, errno, "make '%s'", message);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        add_mount(s, arena_printf(s->arena, "%s/etc/%s", s->pod->dir, files[i]),
+                  arena_printf(s->arena, "/etc/%s", files[i]), NULL, 0, NULL);
+    s->reason = "ContainerCreating";
+    if (volumes_mount(s->pod, s->spec, &s->env, &s->mounts, s->err) < 0)
+        return -1;
+    add_mount(s, message, json_string_or(json_get(s->spec, "terminationMessagePath"), "/dev/termination-log"),
+              NULL, 0, NULL);
+    s->out.mounts = s->mounts.v.v;
+    s->out.mounts_len = s->mounts.v.len;
+    return 0;
+}
+
+static int set_log(struct start *s)
+{
+    CLEANUP(free) char *path = start_log_path(s->pod, s->ctr->name, s->ctr->restarts);
+    CLEANUP(free) char *folder = mem_printf("%s/logs/%s", s->pod->dir, s->ctr->name);
+
+    s->reason = CREATE_ERROR;
+    s->out.log_path = arena_strdup(s->arena, path);
+    s->out.log_max_bytes = LOCAL_LOG_BYTES;
+    s->out.log_max_files = LOCAL_LOG_FILES;
+    return dir_make(folder, 0700, s->err);
+}
+
+static int prepare(struct start *s)
+{
+    if (mount_root(s) < 0 || set_security(s) < 0 || set_env(s) < 0 || set_command(s) < 0 || set_log(s) < 0)
+        return -1;
+    set_resources(s);
+    set_namespaces(s);
+    add_host_view(s);
+    return add_files(s);
+}
+
+int start_container(struct run *run, const char **reason, struct err *err)
+{
+    struct pod *pod = run->pod;
+    struct ctr *ctr = &pod->facts.ctrs[run->at];
+    CLEANUP(free) char *dir = start_dir(pod, ctr->name, ctr->restarts);
+    struct start s = {.run = run,
+                      .pod = pod,
+                      .ctr = ctr,
+                      .spec = ctr->spec,
+                      .security = json_get(ctr->spec, "securityContext"),
+                      .arena = &pod->scratch,
+                      .dir = dir,
+                      .reason = CREATE_ERROR,
+                      .err = err};
+    const char *init = json_string(json_get(json_at(pod->doc, "metadata.annotations"), INIT_ANNOTATION));
+    int result;
+
+    snprintf(s.id, sizeof(s.id), "%s_%s_%d", pod->uid, ctr->name, ctr->restarts);
+    s.mounts.arena = s.arena;
+    s.out.id = s.id;
+    s.out.hostname = json_string_or(json_at(pod->doc, "spec.hostname"), pod->name);
+    s.out.tty = json_bool(json_get(ctr->spec, "tty"));
+    s.out.stdin_open = json_bool(json_get(ctr->spec, "stdin"));
+    s.out.stdin_once = json_bool(json_get(ctr->spec, "stdinOnce"));
+    s.out.init = streq(init, "true");
+    result = prepare(&s);
+    if (result == 0) {
+        s.out.rootfs = s.rootfs;
+        s.reason = CREATE_ERROR;
+        snprintf(ctr->id, sizeof(ctr->id), "%s", s.id);
+        result = runtime_start(pod->engine->rt, &s.out, &run_events, run, &run->container, err);
+    }
+    mounts_done(&s.mounts);
+    image_host_free(s.host);
+    free(s.rootfs);
+    arena_reset(&pod->scratch);
+    if (result < 0 && run->mounted) {
+        image_unmount(pod->engine->images, s.id, true, NULL);
+        run->mounted = false;
+    }
+    *reason = s.reason;
+    return result;
+}

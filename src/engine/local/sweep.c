@@ -1,0 +1,141 @@
+/* At start: containers of pods that are known are taken up, everything else that an earlier engine left is
+ * removed: containers, root mounts, namespaces, addresses, folders. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "engine/local/internal.h"
+
+#include <dirent.h>
+#include <sys/mount.h>
+
+#define LOG_MODULE "engine"
+#define UID_LEN    36
+
+static struct pod *pod_of_id(const struct local_engine *engine, const char *id)
+{
+    char uid[UID_LEN + 1];
+
+    if (strnlen(id, UID_LEN) < UID_LEN)
+        return NULL;
+    memcpy(uid, id, UID_LEN);
+    uid[UID_LEN] = '\0';
+    return engine_pod(engine, uid);
+}
+
+static void adopt_all(struct local_engine *engine)
+{
+    char **ids = NULL;
+    size_t len = 0;
+    struct err err = {0};
+
+    if (runtime_list(engine->rt, &ids, &len, &err) < 0)
+        log_warn("%s", err.msg);
+    for (size_t i = 0; i < len; i++) {
+        struct pod *pod = pod_of_id(engine, ids[i]);
+
+        if (pod && ids[i][UID_LEN] == '_')
+            pod_adopt(pod, ids[i]);
+    }
+    runtime_list_free(ids, len);
+}
+
+/* Containers that should run and of which there is no trace. */
+static void miss_all(struct local_engine *engine)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(engine->pods, &at, &key, &value)) {
+        struct pod *pod = value;
+
+        for (size_t i = 0; i < pod->facts.len; i++)
+            if (pod->facts.ctrs[i].state == CTR_RUNNING && !pod->runs[i].container) {
+                ctr_exited(&pod->facts.ctrs[i], 137, 0, "ContainerStatusUnknown",
+                           "The container could not be located when the node agent started", 0, clock_now());
+                if (pod->facts.policy == RESTART_NEVER)
+                    facts_fail(&pod->facts, "NodeReboot", "The machine was started anew while the pod ran");
+            }
+    }
+}
+
+static bool keep_id(void *arg, const char *id)
+{
+    const struct local_engine *engine = arg;
+    const struct pod *pod = pod_of_id(engine, id);
+
+    if (strlen(id) > UID_LEN && id[UID_LEN] == '_')
+        return runtime_get(engine->rt, id) != NULL;
+    return pod && !pod->facts.ended;
+}
+
+static void cleaned(void *arg, const char *sentence)
+{
+    (void)arg;
+    if (sentence)
+        log_warn("cleaning up: %s", sentence);
+}
+
+static void remove_networks(struct local_engine *engine)
+{
+    const struct podnet_pod *net;
+    VEC(char *) ids = {0};
+    size_t at = 0;
+
+    while ((net = podnet_next(engine->net, &at)))
+        if (!keep_id(engine, net->id))
+            vec_push(&ids, mem_strdup(net->id));
+    VEC_EACH(&ids, it) {
+        podnet_remove(engine->net, *it, NULL, NULL);
+        free(*it);
+    }
+    vec_done(&ids);
+}
+
+/* What is mounted below a folder that is to go. */
+static void unmount_below(const char *dir)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct str rest, line, field;
+    size_t len = strlen(dir);
+
+    if (file_read("/proc/self/mountinfo", 16 << 20, &text, NULL) < 0)
+        return;
+    rest = buf_view(&text);
+    while (str_split(&rest, '\n', &line)) {
+        for (int i = 0; i < 5 && str_split(&line, ' ', &field); i++)
+            continue;
+        if (field.len > len && memcmp(field.s, dir, len) == 0 && field.s[len] == '/') {
+            CLEANUP(free) char *path = mem_strndup(field.s, field.len);
+
+            umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW);
+        }
+    }
+}
+
+static void remove_folders(struct local_engine *engine)
+{
+    CLEANUP(free) char *pods = mem_printf("%s/pods", engine->data_dir);
+    DIR *dir = opendir(pods);
+    const struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.' && !engine_pod(engine, entry->d_name)) {
+            CLEANUP(free) char *path = mem_printf("%s/%s", pods, entry->d_name);
+
+            unmount_below(path);
+            sandbox_remove_tree(engine, path);
+        }
+    if (dir)
+        closedir(dir);
+}
+
+void sweep_start(struct local_engine *engine)
+{
+    adopt_all(engine);
+    miss_all(engine);
+    runtime_cleanup(engine->rt, keep_id, cleaned, engine);
+    images_sweep(engine->images, keep_id, engine);
+    remove_networks(engine);
+    remove_folders(engine);
+}

@@ -1,0 +1,315 @@
+/* Volumes of a pod: made when its sandbox is, below POD/volumes/NAME; host paths and claims are opened when
+ * a container starts, with the rights of the person whose pod it is. A mount is handed on as a descriptor,
+ * so nobody can put a link in between. */
+#include "base/file.h"
+#include "engine/local/internal.h"
+#include "objects/quantity.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+/* ---- making ---- */
+
+static gid_t fs_group(const struct pod *pod)
+{
+    int64_t gid = json_int(json_at(pod->doc, "spec.securityContext.fsGroup"), 0);
+
+    if (pod->user.admin)
+        return (gid_t)gid;
+    for (size_t i = 0; i < pod->user.groups_len; i++) /* only a group that the person is in */
+        if ((gid_t)gid == pod->user.groups[i])
+            return (gid_t)gid;
+    return 0;
+}
+
+static char *volume_dir(const struct pod *pod, const char *name)
+{
+    return mem_printf("%s/volumes/%s", pod->dir, name);
+}
+
+static bool is_mounted(const char *dir)
+{
+    CLEANUP(free) char *parent = mem_printf("%s/..", dir);
+    struct stat here, above;
+
+    return stat(dir, &here) == 0 && stat(parent, &above) == 0 && here.st_dev != above.st_dev;
+}
+
+static int mount_memory(const char *dir, const char *options, struct err *err)
+{
+    if (is_mounted(dir))
+        return 0;
+    if (mount("tmpfs", dir, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+        return err_errno(err, errno, "mount memory at '%s'", dir);
+    return 0;
+}
+
+static int make_empty(const struct pod *pod, const struct json *source, const char *dir, struct err *err)
+{
+    char options[64] = "mode=0777";
+    struct quantity limit;
+    gid_t group = fs_group(pod);
+
+    if (streq(json_get_string(source, "medium"), "Memory")) {
+        if (quantity_from_json(json_get(source, "sizeLimit"), &limit) && limit.nanos > 0)
+            snprintf(options, sizeof(options), "mode=0777,size=%lld", (long long)quantity_value(&limit));
+        if (mount_memory(dir, options, err) < 0)
+            return -1;
+    }
+    if (group && chown(dir, (uid_t)-1, group) < 0)
+        return err_errno(err, errno, "chown '%s'", dir);
+    if (chmod(dir, group ? 02777 : 0777) < 0)
+        return err_errno(err, errno, "chmod '%s'", dir);
+    return 0;
+}
+
+static bool has_secret(const struct json *volume)
+{
+    if (json_get(volume, "secret"))
+        return true;
+    JSON_EACH(json_at(volume, "projected.sources"), it)
+        if (json_get(it, "secret"))
+            return true;
+    return false;
+}
+
+static bool has_content(const struct json *volume)
+{
+    return json_get(volume, "configMap") || json_get(volume, "secret") || json_get(volume, "downwardAPI") ||
+           json_get(volume, "projected");
+}
+
+static int prepare_one(struct pod *pod, const struct json *volume, struct err *err)
+{
+    CLEANUP(free) char *dir = volume_dir(pod, json_string_or(json_get(volume, "name"), ""));
+    const struct json *empty = json_get(volume, "emptyDir");
+
+    if (!empty && !has_content(volume))
+        return 0;
+    if (dir_make(dir, 0755, err) < 0)
+        return -1;
+    if (empty)
+        return make_empty(pod, empty, dir, err);
+    if (has_secret(volume) && mount_memory(dir, "mode=0755,size=16m", err) < 0)
+        return -1;
+    return content_write(pod, volume, dir, fs_group(pod), err);
+}
+
+int volumes_prepare(struct pod *pod, struct err *err)
+{
+    JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
+        if (prepare_one(pod, it, err) < 0)
+            return err_prefix(err, "MountVolume.SetUp failed for volume \"%s\" ",
+                              json_string_or(json_get(it, "name"), ""));
+    return 0;
+}
+
+void volumes_remove(struct pod *pod)
+{
+    JSON_EACH(json_at(pod->doc, "spec.volumes"), it) {
+        CLEANUP(free) char *dir = volume_dir(pod, json_string_or(json_get(it, "name"), ""));
+
+        if (is_mounted(dir))
+            umount2(dir, MNT_DETACH | UMOUNT_NOFOLLOW);
+    }
+}
+
+/* ---- opening ---- */
+
+/* What is there must be what hostPath.type says; empty: anything. */
+static int check_type(int fd, const char *type, const char *path, struct err *err)
+{
+    static const struct {
+        const char *type;
+        mode_t mode;
+        const char *what;
+    } types[] = {
+        {"Directory", S_IFDIR, "a directory"},
+        {"DirectoryOrCreate", S_IFDIR, "a directory"},
+        {"File", S_IFREG, "a file"},
+        {"FileOrCreate", S_IFREG, "a file"},
+        {"Socket", S_IFSOCK, "a socket file"},
+        {"CharDevice", S_IFCHR, "a character device"},
+        {"BlockDevice", S_IFBLK, "a block device"},
+    };
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, errno, "stat '%s'", path);
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (streq(type, types[i].type) && (st.st_mode & S_IFMT) != types[i].mode)
+            return err_set(err, ERR_INVALID, "hostPath type check failed: %s is not %s", path, types[i].what);
+    return 0;
+}
+
+static int open_host_path(const struct pod *pod, const struct json *source, struct err *err)
+{
+    const char *path = json_string_or(json_get(source, "path"), "");
+    const char *type = json_string_or(json_get(source, "type"), "");
+    CLEANUP(fd_close) int fd = -1;
+
+    if (streq(type, "DirectoryOrCreate") && user_mkdir(&pod->user, path, err) < 0)
+        return -1;
+    if (streq(type, "FileOrCreate")) {
+        fd = user_open(&pod->user, path, O_RDONLY | O_CREAT, err);
+        if (fd < 0)
+            return -1;
+        close(take_fd(&fd));
+    }
+    fd = user_open(&pod->user, path, O_PATH, err);
+    if (fd < 0 || check_type(fd, type, path, err) < 0)
+        return -1;
+    return take_fd(&fd);
+}
+
+static int open_claim(struct pod *pod, const struct json *source, struct arena *arena, struct err *err)
+{
+    const char *name = json_string_or(json_get(source, "claimName"), "");
+    const struct object *claim = store_get(pod->engine->store, KIND_PVC, pod->ns, name), *volume;
+    const struct json *doc, *path;
+    const char *volume_name;
+    char *dir;
+    int fd;
+
+    if (!claim)
+        return err_set(err, ERR_NOT_FOUND, "persistentvolumeclaim \"%s\" not found", name);
+    volume_name = json_string_or(json_at(object_json(claim, arena), "spec.volumeName"), "");
+    volume = *volume_name ? store_get(pod->engine->store, KIND_PV, "", volume_name) : NULL;
+    if (!volume)
+        return err_set(err, ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is not bound yet", name);
+    doc = object_json(volume, arena);
+    path = json_at(doc, "spec.hostPath");
+    if (!path)
+        path = json_at(doc, "spec.local");
+    if (path) /* made by an admin: his word counts, not the user's rights */
+        dir = arena_strdup(arena, json_string_or(json_get(path, "path"), ""));
+    else
+        dir = arena_printf(arena, "%s/volumes/%s", pod->engine->data_dir, volume_name);
+    if (!path && mkdir(dir, 0777) == 0 && chmod(dir, 0777) < 0)
+        return err_errno(err, errno, "chmod '%s'", dir);
+    fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, errno, "open volume '%s'", dir);
+    return fd;
+}
+
+static int open_volume(struct pod *pod, const struct json *volume, struct arena *arena, struct err *err)
+{
+    const struct json *source;
+    CLEANUP(free) char *dir = NULL;
+    int fd;
+
+    if ((source = json_get(volume, "hostPath")))
+        return open_host_path(pod, source, err);
+    if ((source = json_get(volume, "persistentVolumeClaim")))
+        return open_claim(pod, source, arena, err);
+    if (!json_get(volume, "emptyDir") && !has_content(volume))
+        return err_set(err, ERR_UNSUPPORTED, "volumes of this kind are not offered");
+    dir = volume_dir(pod, json_string_or(json_get(volume, "name"), ""));
+    fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? err_errno(err, errno, "open '%s'", dir) : fd;
+}
+
+/* Below the volume, whatever links are in it; folders that are missing are made. */
+static int open_sub_path(const struct pod *pod, int root, const char *path, struct err *err)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    CLEANUP(fd_close) int at = fcntl(root, F_DUPFD_CLOEXEC, 3);
+    struct str rest = str_from(path), part;
+    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+
+    if (fd >= 0)
+        return fd;
+    while (errno == ENOENT && at >= 0 && str_split(&rest, '/', &part)) {
+        char name[256];
+
+        if (part.len == 0 || str_is(part, "."))
+            continue;
+        if (part.len >= sizeof(name) || str_is(part, ".."))
+            return err_set(err, ERR_INVALID, "subPath '%s' is not usable", path);
+        memcpy(name, part.s, part.len);
+        name[part.len] = '\0';
+        if (mkdirat(at, name, 0750) == 0 && !pod->user.admin &&
+            fchownat(at, name, pod->user.uid, pod->user.gid, AT_SYMLINK_NOFOLLOW) < 0)
+            break;
+        fd = (int)syscall(SYS_openat2, at, name, &how, sizeof(how));
+        if (fd < 0)
+            break;
+        close(at);
+        at = fd;
+        errno = ENOENT;
+    }
+    fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    return fd < 0 ? err_errno(err, errno, "subPath '%s'", path) : fd;
+}
+
+/* ---- for one container ---- */
+
+void mounts_done(struct mounts *mounts)
+{
+    VEC_EACH(&mounts->fds, it)
+        close(*it);
+    vec_done(&mounts->fds);
+    vec_done(&mounts->v);
+}
+
+static const struct json *find_volume(const struct pod *pod, const char *name)
+{
+    JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
+        if (streq(json_get_string(it, "name"), name))
+            return it;
+    return NULL;
+}
+
+static int mount_one(struct pod *pod, const struct json *mount, const struct env_list *env,
+                     struct mounts *mounts, struct err *err)
+{
+    const struct json *volume = find_volume(pod, json_get_string(mount, "name"));
+    const char *sub = json_string_or(json_get(mount, "subPath"), "");
+    const char *expr = json_string_or(json_get(mount, "subPathExpr"), "");
+    const char *propagation = json_string_or(json_get(mount, "mountPropagation"), "None");
+    struct runtime_mount out = {.target = json_string_or(json_get(mount, "mountPath"), ""),
+                                .flags = RUNTIME_MOUNT_REC};
+    int fd;
+
+    if (!volume)
+        return err_set(err, ERR_NOT_FOUND, "no volume \"%s\"", json_string_or(json_get(mount, "name"), ""));
+    fd = open_volume(pod, volume, mounts->arena, err);
+    if (fd < 0)
+        return err_prefix(err, "MountVolume.SetUp failed for volume \"%s\" ",
+                          json_string_or(json_get(volume, "name"), ""));
+    vec_push(&mounts->fds, fd);
+    if (*expr)
+        sub = env_expand(mounts->arena, expr, env);
+    if (*sub) {
+        fd = open_sub_path(pod, fd, sub, err);
+        if (fd < 0)
+            return -1;
+        vec_push(&mounts->fds, fd);
+    }
+    out.source_fd = fd;
+    if (json_bool(json_get(mount, "readOnly")) ||
+        json_bool(json_at(volume, "persistentVolumeClaim.readOnly")) || has_content(volume))
+        out.flags |= RUNTIME_MOUNT_RO;
+    if (!pod->user.admin)
+        out.flags |= RUNTIME_MOUNT_NOSUID | RUNTIME_MOUNT_NODEV;
+    if (streq(propagation, "HostToContainer"))
+        out.flags |= RUNTIME_MOUNT_SLAVE;
+    if (streq(propagation, "Bidirectional") && pod->user.admin)
+        out.flags |= RUNTIME_MOUNT_SHARED;
+    vec_push(&mounts->v, out);
+    return 0;
+}
+
+int volumes_mount(struct pod *pod, const struct json *container, const struct env_list *env,
+                  struct mounts *mounts, struct err *err)
+{
+    JSON_EACH(json_get(container, "volumeMounts"), it)
+        if (mount_one(pod, it, env, mounts, err) < 0)
+            return -1;
+    return 0;
+}
