@@ -180,7 +180,11 @@ int p_next(struct parser *p);
 int p_look(struct parser *p, struct tok **ret);
 int p_expect(struct parser *p, enum tok_type type); /* and moves on */
 int p_expect_name(struct parser *p, const char *name);
-bool p_is_name(const struct tok *tok, const char *name);
+static inline bool p_is_name(const struct tok *tok, const char *name)
+{
+    return tok->type == T_NAME && tok->text.len == strlen(name) &&
+           memcmp(tok->text.s, name, tok->text.len) == 0;
+}
 int p_skip_name(struct parser *p, const char *name); /* 1 skipped, 0 not there, -1 raised */
 int p_enter(struct parser *p);
 struct node *p_node(struct parser *p, enum node_kind kind, uint32_t line);

@@ -66,12 +66,12 @@ int native_call(struct run *r, const struct native *fn, struct call *c, struct j
     c->fn = fn;
     if (params[0] == '*')
         return fn->fn(r, c, ret);
-    count = param_count(params);
-    if (c->npos > count)
+    /* c->a is all JV_MISSING where the call starts */
+    if (c->npos > fn->min && c->npos > (count = param_count(params)))
         return raise(r, JINJA_TYPE_ERROR, "%s() takes at most %u argument%s (%u given)", fn->name, count,
                      count == 1 ? "" : "s", c->npos);
-    for (unsigned i = 0; i < count; i++)
-        c->a[i] = i < c->npos ? c->pos[i] : JV_NULL;
+    for (unsigned i = 0; i < c->npos; i++)
+        c->a[i] = c->pos[i];
     if (c->nkw && bind_keywords(r, fn, c, params) < 0)
         return -1;
     for (unsigned i = 0; i < fn->min; i++)

@@ -33,9 +33,9 @@ uint32_t emit(struct compiler *c, enum opcode op, uint32_t a, unsigned b, uint32
         raise_limit(c->r, "template size");
         cc = 0;
     }
-    vec_push(&f->code, (struct insn){.op = (uint8_t)op, .b = (uint8_t)b, .c = (uint16_t)cc, .a = a});
-    vec_push(&f->lines, f->line);
-    vec_push(&f->offsets, f->offset);
+    vec_push(&f->code, (struct cinsn){.insn = {.op = (uint8_t)op, .b = (uint8_t)b, .c = (uint16_t)cc, .a = a},
+                                      .line = f->line,
+                                      .offset = f->offset});
     f->depth = (uint32_t)((int64_t)f->depth + stack);
     if (f->depth > f->max_depth)
         f->max_depth = f->depth;
@@ -44,7 +44,7 @@ uint32_t emit(struct compiler *c, enum opcode op, uint32_t a, unsigned b, uint32
 
 void patch(struct compiler *c, uint32_t at)
 {
-    c->func->code.v[at].a = here(c);
+    c->func->code.v[at].insn.a = here(c);
 }
 
 void set_line(struct compiler *c, const struct node *node)
@@ -105,6 +105,7 @@ struct func *compile_func_begin(struct compiler *c, struct cfunc *f, enum func_k
     if (c->func)
         c->func->func->captured = true;
     c->func = f;
+    vec_reserve(&f->code, kind == FUNC_ROOT ? 256 : 32);
     return f->func;
 }
 
@@ -114,9 +115,14 @@ static void func_keep(struct compiler *c, struct cfunc *f)
 
     emit(c, OP_END, 0, 0, 0, 0);
     func->ncode = (uint32_t)f->code.len;
-    func->code = keep(c, f->code.v, f->code.len * sizeof(*f->code.v));
-    func->lines = keep(c, f->lines.v, f->lines.len * sizeof(*f->lines.v));
-    func->offsets = keep(c, f->offsets.v, f->offsets.len * sizeof(*f->offsets.v));
+    func->code = arena_alloc(&c->tmpl->arena, f->code.len * sizeof(*func->code));
+    func->lines = arena_alloc(&c->tmpl->arena, f->code.len * sizeof(*func->lines));
+    func->offsets = arena_alloc(&c->tmpl->arena, f->code.len * sizeof(*func->offsets));
+    for (size_t i = 0; i < f->code.len; i++) {
+        func->code[i] = f->code.v[i].insn;
+        func->lines[i] = f->code.v[i].line;
+        func->offsets[i] = f->code.v[i].offset;
+    }
     func->slot_names = keep(c, f->slot_names.v, f->slot_names.len * sizeof(*f->slot_names.v));
     func->nslots = (uint32_t)f->slot_names.len;
     func->nstack = f->max_depth + 2;
@@ -128,8 +134,6 @@ void compile_func_end(struct compiler *c, struct cfunc *f)
 {
     func_keep(c, f);
     vec_done(&f->code);
-    vec_done(&f->lines);
-    vec_done(&f->offsets);
     vec_done(&f->slot_names);
     vec_done(&f->open);
 }
@@ -213,7 +217,7 @@ static int compile_loop(struct compiler *c, const struct node *node)
     scope_pop(c);
     if (node->d && !failed) {
         skip = emit(c, OP_JUMP_SET, 0, 0, empty, 0);
-        c->func->code.v[skip].b = 1; /* jumps when it is clear */
+        c->func->code.v[skip].insn.b = 1; /* jumps when it is clear */
         scope_push(c);
         sym_visit_list(c, node->d);
         scope_enter(c);

@@ -273,23 +273,31 @@ static int compile_leaf(struct compiler *c, const struct node *node)
     }
 }
 
+#define SPINE_SHORT 8
+
 int compile_expr(struct compiler *c, const struct node *node)
 {
-    VEC(const struct node *) spine = {0};
+    const struct node *few[SPINE_SHORT], **spine = few;
+    size_t n = 0, cap = SPINE_SHORT;
     int failed;
 
     /* a method call leaves out its attribute: OP_CALL_METHOD has it */
-    while (has_left(node)) {
-        vec_push(&spine, node);
-        node = node->kind == N_CALL && node->a->kind == N_GETATTR ? node->a->a : node->a;
+    for (; has_left(node); node = node->kind == N_CALL && node->a->kind == N_GETATTR ? node->a->a : node->a) {
+        if (n == cap) {
+            const struct node **grown = arena_alloc(&c->arena, cap * 4 * sizeof(*grown));
+
+            memcpy(grown, spine, n * sizeof(*grown));
+            spine = grown;
+            cap *= 4;
+        }
+        spine[n++] = node;
     }
     failed = compile_leaf(c, node);
-    while (spine.len && !failed) {
-        node = vec_pop(&spine);
+    while (n && !failed) {
+        node = spine[--n];
         c->func->offset = node->col;
         failed = compile_above(c, node);
     }
-    vec_done(&spine);
     return failed;
 }
 
@@ -349,6 +357,24 @@ static bool is_constant(const struct node *node)
     return true;
 }
 
+/* {{ name }} and {{ name.attr }} of the context, as one instruction. */
+static bool output_short(struct compiler *c, const struct node *item)
+{
+    const struct node *name = item->kind == N_GETATTR ? item->a : item;
+    struct centry *entry;
+    uint32_t attr = 0;
+
+    if (name->kind != N_NAME || c->scope->escape != 0)
+        return false;
+    entry = find_entry(c, name->name);
+    if (entry && !entry->in_ctx)
+        return false;
+    if (item->kind == N_GETATTR && (attr = add_attr(c, item->name)) > UINT16_MAX)
+        return false;
+    emit(c, item->kind == N_GETATTR ? OP_OUT_CTX_ATTR : OP_OUT_CTX, name_id(c, name->name), 0, attr, 0);
+    return true;
+}
+
 static bool has_slice(const struct node *node)
 {
     for (; node; node = node->a)
@@ -378,6 +404,8 @@ int compile_output(struct compiler *c, const struct node *node)
         line = c->func->line;
         next_line = item->line;
         set_line(c, item);
+        if (output_short(c, item))
+            continue;
         constant = is_constant(item);
         c->folding = constant && has_slice(item);
         if (compile_expr(c, item) < 0)

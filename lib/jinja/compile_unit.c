@@ -66,6 +66,10 @@ static int compile_function(struct compiler *c, struct node *body, enum func_kin
 
 static int compile_all(struct compiler *c, struct node *body, unsigned mentions)
 {
+    vec_reserve(&c->names, 32);
+    vec_reserve(&c->texts, 64);
+    vec_reserve(&c->consts, 64);
+    vec_reserve(&c->attrs, 32);
     if (find_blocks(c, body) < 0 || compile_function(c, body, FUNC_ROOT, NULL, mentions, &c->tmpl->root) < 0)
         return -1;
     VEC_EACH(&c->blocks, at) {

@@ -27,13 +27,16 @@ struct cname {
     bool needed;
 };
 
+struct cinsn {
+    struct insn insn;
+    uint32_t line, offset;
+};
+
 /* A function being compiled. */
 struct cfunc {
     struct cfunc *outer;
     struct func *func;
-    VEC(struct insn) code;
-    VEC(uint32_t) lines;
-    VEC(uint32_t) offsets;
+    VEC(struct cinsn) code;
     VEC(struct str) slot_names;
     uint32_t depth, max_depth; /* of the operand stack */
     VEC(uint8_t) open;         /* what break has to close: 'i' iterator, 'c' capture */

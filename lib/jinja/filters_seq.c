@@ -35,13 +35,22 @@ int getter_init(struct run *r, struct jv attribute, bool lower, struct getter *r
 
 int lower_case(struct run *r, struct jv v, struct jv *ret)
 {
-    struct call c = {.self = v};
+    struct text t;
+    uint32_t i = 0;
 
-    if (v.type != JV_STR) {
-        *ret = v;
+    *ret = v;
+    if (v.type != JV_STR)
         return 0;
-    }
-    return native_call(r, native_find(str_methods, str_methods_len, STR("lower")), &c, ret);
+    while (i < v.len && (unsigned char)v.s[i] < 0x80 && !(v.s[i] >= 'A' && v.s[i] <= 'Z'))
+        i++;
+    if (i == v.len)
+        return 0;
+    t = text_begin(r);
+    unicode_map(&r->scratch, jv_view(v), UNI_TO_LOWER);
+    if (charge(r, v.len / 4) < 0 || text_end(&t, ret) < 0)
+        return -1;
+    ret->flags = v.flags;
+    return 0;
 }
 
 int getter_get(struct run *r, const struct getter *g, struct jv item, struct jv *ret)

@@ -68,6 +68,10 @@ static void advance(struct lexer *lx, const char *to)
 {
     const char *nl;
 
+    if (to - lx->at == 1 && *lx->at != '\n') {
+        lx->at = to;
+        return;
+    }
     while ((nl = memchr(lx->at, '\n', (size_t)(to - lx->at)))) {
         lx->line++;
         lx->at = lx->line_start = nl + 1;
@@ -79,6 +83,13 @@ static const char *skip_space(const char *p, const char *end)
 {
     while (p < end) {
         const char *before = p;
+
+        if (*p > ' ' && *p < 0x7f)
+            return p;
+        if (*p == ' ' || *p == '\n') {
+            p++;
+            continue;
+        }
 
         if (!unicode_is(utf8_next(&p, end), UNI_SPACE))
             return before;
@@ -102,7 +113,7 @@ static bool has_at(const struct lexer *lx, const char *p, const char *what)
 {
     size_t n = strlen(what);
 
-    return (size_t)(lx->end - p) >= n && memcmp(p, what, n) == 0;
+    return (size_t)(lx->end - p) >= n && *p == *what && memcmp(p, what, n) == 0;
 }
 
 /* The end of "{%[-+] word [-]%}" at p, where mode says how it may end; NULL when it is none. */
@@ -355,6 +366,15 @@ static int number_token(struct lexer *lx, const char *to, bool is_float, struct 
     return 0;
 }
 
+/* 0-9 A-Z _ a-z */
+#define ROW(x) x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x
+static const bool name_chars[256] = {
+    ROW(0), ROW(0), ROW(0), 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, /* digits, then '@' at 64 */
+    1,      1,      1,      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0,
+    0,      1,      0,      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+};
+#undef ROW
+
 static const char *match_name(const struct lexer *lx, bool *valid)
 {
     const char *p = lx->at;
@@ -365,12 +385,12 @@ static const char *match_name(const struct lexer *lx, bool *valid)
         unsigned char c = (unsigned char)*p;
         uint32_t cp;
 
-        if (c < 0x80) {
-            if (!((c | 0x20) >= 'a' && (c | 0x20) <= 'z') && c != '_' && !(c >= '0' && c <= '9'))
-                return before;
+        if (name_chars[c]) {
             p++;
             continue;
         }
+        if (c < 0x80)
+            return before;
         cp = utf8_next(&p, lx->end);
         if (!unicode_is(cp, UNI_ALNUM | UNI_IDCONT))
             return before;
@@ -471,17 +491,26 @@ static int string_token(struct lexer *lx, const char *to, struct tok *ret)
     return 0;
 }
 
-static const struct {
-    char text[3];
-    uint8_t type;
-} operators[] = {
-    {"//", T_FLOORDIV}, {"**", T_POW},   {"==", T_EQ},      {"!=", T_NE},      {">=", T_GTEQ},
-    {"<=", T_LTEQ},     {"+", T_ADD},    {"-", T_SUB},      {"/", T_DIV},      {"*", T_MUL},
-    {"%", T_MOD},       {"~", T_TILDE},  {"[", T_LBRACKET}, {"]", T_RBRACKET}, {"(", T_LPAREN},
-    {")", T_RPAREN},    {"{", T_LBRACE}, {"}", T_RBRACE},   {">", T_GT},       {"<", T_LT},
-    {"=", T_ASSIGN},    {".", T_DOT},    {":", T_COLON},    {"|", T_PIPE},     {",", T_COMMA},
-    {";", T_SEMICOLON},
+/* Operators of one character, by it; those of two are told apart in operator_token. */
+static const uint8_t operators[128] = {
+    ['+'] = T_ADD,    ['-'] = T_SUB,      ['/'] = T_DIV,      ['*'] = T_MUL,    ['%'] = T_MOD,
+    ['~'] = T_TILDE,  ['['] = T_LBRACKET, [']'] = T_RBRACKET, ['('] = T_LPAREN, [')'] = T_RPAREN,
+    ['{'] = T_LBRACE, ['}'] = T_RBRACE,   ['>'] = T_GT,       ['<'] = T_LT,     ['='] = T_ASSIGN,
+    ['.'] = T_DOT,    [':'] = T_COLON,    ['|'] = T_PIPE,     [','] = T_COMMA,  [';'] = T_SEMICOLON,
 };
+
+static enum tok_type long_operator(char first, char second)
+{
+    if (second == '=')
+        return first == '='   ? T_EQ
+               : first == '!' ? T_NE
+               : first == '>' ? T_GTEQ
+               : first == '<' ? T_LTEQ
+                              : T_EOF;
+    if (first == second)
+        return first == '/' ? T_FLOORDIV : first == '*' ? T_POW : T_EOF;
+    return T_EOF;
+}
 
 /* Brackets must close in order; while one is open no tag ends. */
 static int balance(struct lexer *lx, enum tok_type type)
@@ -506,15 +535,15 @@ static int operator_token(struct lexer *lx, struct tok *ret)
 {
     const char *p = lx->at;
 
-    for (size_t i = 0; i < ARRAY_LEN(operators); i++) {
-        size_t n = operators[i].text[1] ? 2 : 1;
-
-        if (*p != operators[i].text[0] || (n == 2 && (p + 1 >= lx->end || p[1] != operators[i].text[1])))
-            continue;
-        ret->type = operators[i].type;
+    if (p + 1 < lx->end && (ret->type = (uint8_t)long_operator(p[0], p[1])) != T_EOF) {
+        lx->at += 2;
+        return 0;
+    }
+    ret->type = (unsigned char)*p < 128 ? operators[(unsigned char)*p] : T_EOF;
+    if (ret->type != T_EOF) {
         if (balance(lx, (enum tok_type)ret->type) < 0)
             return -1;
-        lx->at += n;
+        lx->at++;
         return 0;
     }
     (void)utf8_next(&p, lx->end);
@@ -528,6 +557,8 @@ static const char *match_tag_end(const struct lexer *lx)
 {
     const char *close = lx->state == LEX_BLOCK ? "%}" : "}}", *p = lx->at;
 
+    if (*p != '-' && *p != '+' && *p != *close)
+        return NULL;
     if (*p == '-' && has_at(lx, p + 1, close))
         return skip_space(p + 3, lx->end);
     if (lx->state == LEX_BLOCK && *p == '+' && has_at(lx, p + 1, close))
@@ -540,25 +571,34 @@ static const char *match_tag_end(const struct lexer *lx)
     return p;
 }
 
+/* Whitespace, then the end of the tag where no bracket is open: 1 that was it. */
+static int lex_tag_end(struct lexer *lx, struct tok *ret)
+{
+    for (;;) {
+        const char *to = lx->at < lx->end && lx->balance_len == 0 ? match_tag_end(lx) : NULL;
+
+        if (to) {
+            *ret = (struct tok){
+                .type = lx->state == LEX_BLOCK ? T_BLOCK_END : T_VAR_END, .line = lx->line, .at = lx->at};
+            advance(lx, to);
+            lx->line_starting = to[-1] == '\n';
+            lx->state = LEX_ROOT;
+            return 1;
+        }
+        to = skip_space(lx->at, lx->end);
+        if (to == lx->at)
+            return 0;
+        advance(lx, to);
+    }
+}
+
 static int lex_tag(struct lexer *lx, struct tok *ret)
 {
-    const char *to = skip_space(lx->at, lx->end);
+    const char *to;
     bool valid;
 
-    if (lx->balance_len == 0 && lx->at < lx->end && (to = match_tag_end(lx)) == NULL)
-        to = skip_space(lx->at, lx->end);
-    else if (lx->balance_len == 0 && lx->at < lx->end) {
-        *ret = (struct tok){
-            .type = lx->state == LEX_BLOCK ? T_BLOCK_END : T_VAR_END, .line = lx->line, .at = lx->at};
-        advance(lx, to);
-        lx->line_starting = to[-1] == '\n';
-        lx->state = LEX_ROOT;
+    if (lex_tag_end(lx, ret))
         return 0;
-    }
-    if (to > lx->at) {
-        advance(lx, to);
-        return lex_tag(lx, ret);
-    }
     *ret = (struct tok){.type = T_EOF, .line = lx->line, .at = lx->at};
     if (lx->at >= lx->end)
         return 0;

@@ -529,6 +529,38 @@ static void shortest(double d, char *text, size_t size)
     }
 }
 
+/* Short decimals without printf: n / 10^k is correctly rounded as long as both are exact, so the first k for
+ * which it gives d back has the fewest digits. */
+static bool put_short_float(struct buf *buf, double d)
+{
+    static const double powers[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10};
+    double n;
+
+    if (!(d >= 1e-4 && d < 1e11))
+        return false;
+    for (int k = 0; k <= 10; k++) {
+        n = nearbyint(d * powers[k]);
+        if (n >= 1e15)
+            return false;
+        if (n / powers[k] != d)
+            continue;
+        char digits[24], *p = digits + sizeof(digits);
+        uint64_t whole = (uint64_t)n;
+
+        for (int i = 0; i < (k ? k : 1); i++) {
+            *--p = (char)(k ? '0' + whole % 10 : '0');
+            whole = k ? whole / 10 : whole;
+        }
+        *--p = '.';
+        do {
+            *--p = (char)('0' + whole % 10);
+        } while (whole /= 10);
+        buf_add(buf, p, (size_t)(digits + sizeof(digits) - p));
+        return true;
+    }
+    return false;
+}
+
 void put_float(struct buf *buf, double d)
 {
     char text[40], digits[24], *e;
@@ -540,6 +572,8 @@ void put_float(struct buf *buf, double d)
     }
     if (signbit(d))
         buf_putc(buf, '-');
+    if (put_short_float(buf, fabs(d)))
+        return;
     shortest(fabs(d), text, sizeof(text));
     e = strchr(text, 'e');
     exponent = (int)strtol(e + 1, NULL, 10);

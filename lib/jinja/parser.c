@@ -62,11 +62,6 @@ int p_expect(struct parser *p, enum tok_type type)
     return p->tok.type == type ? p_next(p) : expected(p, tok_type_name(type));
 }
 
-bool p_is_name(const struct tok *tok, const char *name)
-{
-    return tok->type == T_NAME && str_is(tok->text, name);
-}
-
 int p_expect_name(struct parser *p, const char *name)
 {
     return p_is_name(&p->tok, name) ? p_next(p) : expected(p, name);

@@ -4,6 +4,16 @@
  * branches of an `if` share their frame's entries: what only some of them store starts from the outside. */
 #include "jinja/compiler.h"
 
+/* Seeded by where the compiler lies; nothing shows the order. */
+static uint32_t name_hash(const struct compiler *c, struct str name)
+{
+    uint64_t h = (uintptr_t)c ^ name.len;
+
+    for (size_t i = 0; i < name.len; i++)
+        h = (h ^ (unsigned char)name.s[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(h >> 32);
+}
+
 uint32_t name_id(struct compiler *c, struct str name)
 {
     uint32_t i;
@@ -14,12 +24,12 @@ uint32_t name_id(struct compiler *c, struct str name)
         c->name_mask = size - 1;
         c->name_index = arena_zalloc(&c->arena, size * sizeof(*c->name_index));
         for (uint32_t k = 0; k < c->names.len; k++) {
-            for (i = (uint32_t)str_hash(c->names.v[k].text) & c->name_mask; c->name_index[i];)
+            for (i = name_hash(c, c->names.v[k].text) & c->name_mask; c->name_index[i];)
                 i = (i + 1) & c->name_mask;
             c->name_index[i] = k + 1;
         }
     }
-    for (i = (uint32_t)str_hash(name) & c->name_mask; c->name_index[i]; i = (i + 1) & c->name_mask)
+    for (i = name_hash(c, name) & c->name_mask; c->name_index[i]; i = (i + 1) & c->name_mask)
         if (str_eq(c->names.v[c->name_index[i] - 1].text, name))
             return c->name_index[i] - 1;
     vec_push(&c->names, (struct cname){.text = name});

@@ -126,6 +126,7 @@ static void put_lower(struct buf *buf, struct str s, const char *before, const c
         unicode_map_char(buf, cp, UNI_TO_LOWER);
 }
 
+/* to: upper, lower or fold. */
 void unicode_map(struct buf *buf, struct str s, enum unicode_case to)
 {
     const char *at = s.s, *end = s.s + s.len;
@@ -133,8 +134,18 @@ void unicode_map(struct buf *buf, struct str s, enum unicode_case to)
     buf_reserve(buf, s.len);
     while (at < end) {
         const char *before = at;
-        uint32_t cp = utf8_next(&at, end);
+        uint32_t cp;
 
+        if ((unsigned char)*at < 0x80) { /* most text: no tables, no calls */
+            char *out = buf_reserve(buf, (size_t)(end - at));
+            char first = to == UNI_TO_UPPER ? 'a' : 'A';
+
+            for (; at < end && (unsigned char)*at < 0x80; at++)
+                *out++ = *at >= first && *at < first + 26 ? (char)(*at ^ 0x20) : *at;
+            buf->len += (size_t)(at - before);
+            continue;
+        }
+        cp = utf8_next(&at, end);
         if (to == UNI_TO_LOWER)
             put_lower(buf, s, before, at, cp);
         else

@@ -1,0 +1,278 @@
+/* What the conformance cases do not show: the API, errors with their places, limits, extras. */
+#include "base/test/test.h"
+#include "jinja/jinja.h"
+
+#include <pthread.h>
+
+struct fixture {
+    struct jinja_options options;
+    struct jinja_error error;
+    char out[4096];
+};
+
+/* The output, or "KIND: message". */
+static const char *render(struct fixture *f, const char *source, const char *values)
+{
+    CLEANUP(jinja_free) struct jinja *env = jinja_new(&f->options);
+    CLEANUP(buf_done) struct buf out = {0};
+    const struct jinja_template *tmpl = jinja_add(env, "main", str_from(source), &f->error);
+
+    if (tmpl && jinja_render_json(tmpl, str_from(values ? values : "{}"), NULL, &out, &f->error) == 0)
+        snprintf(f->out, sizeof(f->out), "%s", out.data);
+    else
+        snprintf(f->out, sizeof(f->out), "%s: %s", jinja_kind_name(f->error.kind), f->error.message);
+    return f->out;
+}
+
+static void test_error_has_line_column_and_source(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    assert_string_equal(render(&f, "one\n  {{ a.b.c }}\n", NULL), "UndefinedError: 'a' is undefined");
+    assert_int_equal(f.error.at.line, 2);
+    assert_true(f.error.at.column >= 6);
+    assert_string_equal(f.error.source_line, "  {{ a.b.c }}");
+    assert_string_equal(f.error.at.template_name, "main");
+}
+
+static void test_error_in_macro_names_its_callers(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    render(&f, "{% macro m(x) %}\n{{ x.y.z }}\n{% endmacro %}\n{{ m(1) }}", NULL);
+    assert_int_equal(f.error.at.line, 2);
+    assert_string_equal(f.error.at.function, "macro 'm'");
+    assert_int_equal(f.error.chain_len, 1);
+    assert_int_equal(f.error.chain[0].line, 4);
+}
+
+static void test_syntax_error_has_its_place(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    render(&f, "a\nb {% if x %}", NULL);
+    assert_int_equal(f.error.kind, JINJA_SYNTAX_ERROR);
+    assert_int_equal(f.error.at.line, 2);
+}
+
+static void test_values_are_never_changed(void **state)
+{
+    struct jinja_options options = {.extensions = JINJA_EXT_DO};
+    CLEANUP(jinja_free) struct jinja *env = jinja_new(&options);
+    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(buf_done) struct buf out = {0};
+    struct jinja_error error;
+    const struct jinja_template *tmpl =
+        jinja_add(env, "main", STR("{% do l.append(4) %}{% do d.update(b=2) %}{{ l }}{{ d }}"), &error);
+    struct json *values = NULL;
+
+    (void)state;
+    assert_int_equal(json_parse(STR("{\"l\": [1], \"d\": {\"a\": 1}}"), &arena, &values, NULL, NULL), 0);
+    for (int i = 0; i < 2; i++) {
+        buf_clear(&out);
+        assert_int_equal(jinja_render(tmpl, values, NULL, &out, &error), 0);
+        assert_string_equal(out.data, "[1, 4]{'a': 1, 'b': 2}");
+    }
+    assert_int_equal(json_len(json_get(values, "l")), 1);
+}
+
+static void test_failed_render_leaves_output_as_it_was(void **state)
+{
+    CLEANUP(jinja_free) struct jinja *env = jinja_new(NULL);
+    CLEANUP(buf_done) struct buf out = {0};
+    struct jinja_error error;
+    const struct jinja_template *tmpl = jinja_add(env, "main", STR("text {{ 1 // 0 }}"), &error);
+
+    (void)state;
+    buf_puts(&out, "before");
+    assert_int_equal(jinja_render(tmpl, NULL, NULL, &out, &error), -1);
+    assert_string_equal(out.data, "before");
+}
+
+static void test_extras_must_be_asked_for(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    render(&f, "{{ 'a b'|quote }}", NULL);
+    assert_int_equal(f.error.kind, JINJA_ASSERTION_ERROR);
+    f.options.extras = JINJA_EXTRA_ALL;
+    assert_string_equal(render(&f, "{{ \"a 'b\"|quote }} {{ 'hi'|b64encode }}", NULL), "'a '\"'\"'b' aGk=");
+    assert_string_equal(render(&f, "{{ {'a': [1, 'x']}|to_nice_yaml }}", NULL), "a:\n- 1\n- x\n");
+    assert_string_equal(render(&f, "{{ x|required('x is needed') }}", NULL), "UndefinedError: x is needed");
+}
+
+static void test_all_missing_values_are_named_at_once(void **state)
+{
+    struct fixture f = {.options = {.undefined = JINJA_UNDEFINED_STRICT, .all_missing = true}};
+
+    (void)state;
+    assert_string_equal(
+        render(&f, "{{ a }}{{ b.c }}{% if d.e %}{% endif %}{{ a }}{{ o|default(1) }}", "{\"d\": {}}"),
+        "UndefinedError: 'a' is undefined; 'b' is undefined; 'dict object' has no attribute 'e'");
+}
+
+static void test_needs_lists_what_is_taken_from_the_values(void **state)
+{
+    CLEANUP(jinja_free) struct jinja *env = jinja_new(NULL);
+    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(buf_done) struct buf text = {0};
+    struct jinja_error error;
+    const struct jinja_template *tmpl = jinja_add(env, "main",
+                                                  STR("{{ a.b }}{% set x = 1 %}{{ x }}{% for i in range(n) "
+                                                      "%}{{ i }}{{ loop.index }}{{ c }}{% endfor %}"),
+                                                  &error);
+
+    (void)state;
+    json_write(&text, jinja_needs(tmpl, &arena));
+    assert_string_equal(text.data, "[\"a\",\"n\",\"c\"]");
+}
+
+static void test_limits_are_settable(void **state)
+{
+    static const struct {
+        struct jinja_limits limits;
+        const char *source;
+    } rows[] = {
+        {{.fuel = 1000}, "{% for i in range(1000) %}{% endfor %}"},
+        {{.output_bytes = 100}, "{% for i in range(20) %}0123456789{% endfor %}"},
+        {{.string_bytes = 100}, "{{ ('x' * 101)|length }}"},
+        {{.memory_bytes = 1 << 16},
+         "{% set l = [] %}{% for i in range(9999) %}{% set _ = l.append([i]) %}{% endfor %}"},
+        {{.int_bits = 128}, "{{ 2 ** 1000 }}"},
+        {{.template_bytes = 10}, "{{ 'more than ten' }}"},
+        {{.nesting = 5}, "{{ ((((((((((1)))))))))) }}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct fixture f = {.options.limits = rows[i].limits};
+
+        render(&f, rows[i].source, NULL);
+        assert_int_equal(f.error.kind, JINJA_LIMIT_ERROR);
+    }
+}
+
+static void test_deep_calls_and_large_ranges_are_refused(void **state)
+{
+    struct fixture f = {.options.limits = {.call_depth = 20, .range_items = 5}};
+
+    (void)state;
+    render(&f, "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", NULL);
+    assert_int_equal(f.error.kind, JINJA_RECURSION_ERROR);
+    render(&f, "{{ range(6) }}", NULL);
+    assert_int_equal(f.error.kind, JINJA_OVERFLOW_ERROR);
+}
+
+static void test_chains_of_20000_links_fit(void **state)
+{
+    static const struct {
+        const char *head, *link, *tail, *expected;
+    } rows[] = {
+        {"{{ 1", "+1", " }}", "20001"},
+        {"{{ 'a'", "|upper", " }}", "A"},
+        {"{{ 1", " ** 1", " }}", "1"},
+        {"{{ 'a'", "~'b'", "|length }}", NULL},
+        {"{{ 0", " or 0", " }}", "0"},
+        {"{% if false %}", "{% elif false %}", "{% else %}x{% endif %}", "x"},
+        {"{{ 'a'", ".upper()", " }}", "A"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(buf_done) struct buf source = {0};
+        struct fixture f = {0};
+
+        buf_puts(&source, rows[i].head);
+        for (int n = 0; n < 20000; n++)
+            buf_puts(&source, rows[i].link);
+        buf_puts(&source, rows[i].tail);
+        render(&f, source.data, NULL);
+        if (rows[i].expected)
+            assert_string_equal(f.out, rows[i].expected);
+    }
+}
+
+static void test_wrong_template_fails_where_it_is_included(void **state)
+{
+    CLEANUP(jinja_free) struct jinja *env = jinja_new(NULL);
+    CLEANUP(buf_done) struct buf out = {0};
+    struct jinja_error error;
+    const struct jinja_template *tmpl = jinja_add(env, "main", STR("{% include 'bad' %}"), &error);
+
+    (void)state;
+    assert_null(jinja_add(env, "bad", STR("\n{% oops %}"), &error));
+    assert_int_equal(error.kind, JINJA_SYNTAX_ERROR);
+    assert_int_equal(jinja_render(tmpl, NULL, NULL, &out, &error), -1);
+    assert_int_equal(error.kind, JINJA_SYNTAX_ERROR);
+    assert_int_equal(error.at.line, 2);
+    assert_string_equal(error.at.template_name, "bad");
+}
+
+static void *render_often(void *arg)
+{
+    const struct jinja_template *tmpl = arg;
+    CLEANUP(jinja_scratch_free) struct jinja_scratch *scratch = jinja_scratch_new();
+    CLEANUP(buf_done) struct buf out = {0};
+    struct jinja_error error;
+
+    for (int i = 0; i < 500; i++) {
+        buf_clear(&out);
+        if (jinja_render_json(tmpl, STR("{\"l\": [1, 2, 3]}"), scratch, &out, &error) < 0 ||
+            !streq(out.data, "1-2-3"))
+            return arg;
+    }
+    return NULL;
+}
+
+static void test_threads_share_a_template(void **state)
+{
+    CLEANUP(jinja_free) struct jinja *env = jinja_new(NULL);
+    struct jinja_error error;
+    const struct jinja_template *tmpl =
+        jinja_add(env, "main", STR("{% for x in l %}{{ x }}{{ '-' if not loop.last }}{% endfor %}"), &error);
+    pthread_t threads[3];
+    void *failed = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, render_often, (void *)tmpl), 0);
+    for (size_t i = 0; i < ARRAY_LEN(threads); i++) {
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+}
+
+static void test_values_that_are_no_object_are_refused(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    render(&f, "x", "[1]");
+    assert_int_equal(f.error.kind, JINJA_VALUE_ERROR);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_error_has_line_column_and_source),
+        cmocka_unit_test(test_error_in_macro_names_its_callers),
+        cmocka_unit_test(test_syntax_error_has_its_place),
+        cmocka_unit_test(test_values_are_never_changed),
+        cmocka_unit_test(test_failed_render_leaves_output_as_it_was),
+        cmocka_unit_test(test_extras_must_be_asked_for),
+        cmocka_unit_test(test_all_missing_values_are_named_at_once),
+        cmocka_unit_test(test_needs_lists_what_is_taken_from_the_values),
+        cmocka_unit_test(test_limits_are_settable),
+        cmocka_unit_test(test_deep_calls_and_large_ranges_are_refused),
+        cmocka_unit_test(test_chains_of_20000_links_fit),
+        cmocka_unit_test(test_wrong_template_fails_where_it_is_included),
+        cmocka_unit_test(test_threads_share_a_template),
+        cmocka_unit_test(test_values_that_are_no_object_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
