@@ -113,19 +113,19 @@ static int finish(int code, int remote_code, pid_t pid)
                                                          : cli_fail(CLI_FAILED, "tar failed on this machine");
 }
 
-static int upload(struct cli *cli, struct remote *remote, const char *from, const char *to)
+static int upload(struct cli *cli, struct remote remote, const char *from, const char *to)
 {
     const char *test[] = {"test", "-d", to, NULL};
     const char *unpack[] = {"tar", "-xmf", "-", "-C", NULL, NULL};
     const char *pack[] = {"tar", "-cf", "-", "-C", folder_of(cli, from), NULL, "--", base_of(from), NULL};
     struct stat st;
-    int code, remote_code = 0, fd;
-    pid_t pid;
+    int code, remote_code = 0, fd = -1;
+    pid_t pid = 0;
 
     if (stat(from, &st) < 0)
         return cli_fail(errno == ENOENT ? CLI_NOT_FOUND : CLI_FAILED, "%s: %s", from, strerror(errno));
-    remote->argv = test;
-    code = remote_run(cli, remote, &remote_code);
+    remote.argv = test;
+    code = remote_run(cli, &remote, &remote_code);
     if (code != CLI_OK)
         return code;
     if (remote_code == 0)
@@ -135,21 +135,21 @@ static int upload(struct cli *cli, struct remote *remote, const char *from, cons
     code = start_tar(pack, 1, &pid, &fd);
     if (code != CLI_OK)
         return code;
-    remote->argv = unpack;
-    remote->in = true;
-    remote->in_fd = fd;
-    code = remote_run(cli, remote, &remote_code);
+    remote.argv = unpack;
+    remote.in = true;
+    remote.in_fd = fd;
+    code = remote_run(cli, &remote, &remote_code);
     close(fd);
     return finish(code, remote_code, pid);
 }
 
-static int download(struct cli *cli, struct remote *remote, const char *from, const char *to)
+static int download(struct cli *cli, struct remote remote, const char *from, const char *to)
 {
     const char *pack[] = {"tar", "cf", "-", "-C", folder_of(cli, from), "--", base_of(from), NULL};
     const char *unpack[] = {"tar", "-xf", "-", "--no-same-owner", "-C", NULL, NULL, NULL};
-    int code, remote_code = 0, fd;
+    int code, remote_code = 0, fd = -1;
     struct stat st;
-    pid_t pid;
+    pid_t pid = 0;
 
     if (stat(to, &st) == 0 && S_ISDIR(st.st_mode))
         to = arena_printf(&cli->arena, "%s/%s", to, base_of(from));
@@ -158,9 +158,9 @@ static int download(struct cli *cli, struct remote *remote, const char *from, co
     code = start_tar(unpack, 0, &pid, &fd);
     if (code != CLI_OK)
         return code;
-    remote->argv = pack;
-    remote->out_fd = fd;
-    code = remote_run(cli, remote, &remote_code);
+    remote.argv = pack;
+    remote.out_fd = fd;
+    code = remote_run(cli, &remote, &remote_code);
     close(fd);
     return finish(code, remote_code, pid);
 }
@@ -186,5 +186,5 @@ int verb_cp(struct cli *cli, const struct args *args)
     code = cli_get(cli, target.data, &reply);
     if (code != CLI_OK)
         return code;
-    return from.pod ? download(cli, &remote, from.path, to.path) : upload(cli, &remote, from.path, to.path);
+    return from.pod ? download(cli, remote, from.path, to.path) : upload(cli, remote, from.path, to.path);
 }

@@ -402,8 +402,10 @@ static void on_released(void *arg)
 {
     struct portforward *s = arg;
 
-    while (s->forwards)
-        forward_free(s->forwards);
+    for (struct forward *f = s->forwards, *next; f; f = next) {
+        next = f->next;
+        forward_free(f);
+    }
     loop_timer_free(s->timer);
     spdy_server_done(&s->spdy);
     free(s);

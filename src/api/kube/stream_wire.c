@@ -103,32 +103,30 @@ void wire_ping(struct wire *wire)
         send_frame(wire, WEBSOCKET_PING, STR(""));
 }
 
-/* The last bytes, and the end. */
-static void close_now(struct wire *wire)
+/* The end, but for the memory: nothing is sent or handed out any more. */
+static void shut(struct wire *wire)
 {
     wire->closed = true;
     wire->io.close(wire->conn);
-    if (!wire->busy)
-        release(wire);
+}
+
+static void shut_with(struct wire *wire, unsigned code, const char *reason)
+{
+    if (wire->ws) {
+        buf_clear(&wire->frame);
+        websocket_close_frame(&wire->frame, false, code, reason);
+        wire->io.write(wire->conn, buf_view(&wire->frame));
+    }
+    shut(wire);
 }
 
 void wire_close(struct wire *wire, unsigned code, const char *reason)
 {
     if (wire->closed)
         return;
-    if (wire->ws) {
-        buf_clear(&wire->frame);
-        websocket_close_frame(&wire->frame, false, code, reason);
-        wire->io.write(wire->conn, buf_view(&wire->frame));
-    }
-    close_now(wire);
-}
-
-/* The same code back; none for none. */
-static void answer_close(struct wire *wire, struct str payload)
-{
-    send_frame(wire, WEBSOCKET_CLOSE, (struct str){payload.s, payload.len < 2 ? 0 : 2});
-    close_now(wire);
+    shut_with(wire, code, reason);
+    if (!wire->busy)
+        release(wire);
 }
 
 static int on_message(void *arg, enum websocket_type type, struct str payload)
@@ -143,10 +141,12 @@ static int on_message(void *arg, enum websocket_type type, struct str payload)
         send_frame(wire, WEBSOCKET_PONG, payload);
         break;
     case WEBSOCKET_CLOSE:
-        answer_close(wire, payload);
+        /* the same code back; none for none */
+        send_frame(wire, WEBSOCKET_CLOSE, (struct str){payload.s, payload.len < 2 ? 0 : 2});
+        shut(wire);
         break;
     case WEBSOCKET_TEXT:
-        wire_close(wire, 1003, "only binary messages are understood");
+        shut_with(wire, 1003, "only binary messages are understood");
         break;
     case WEBSOCKET_PONG:
         break;
@@ -165,7 +165,7 @@ void wire_input(struct wire *wire, struct str data)
     if (!wire->ws)
         wire->events.data(wire->arg, data);
     else if (websocket_feed(wire->ws, data, on_message, wire, &err) < 0 && !wire->closed)
-        wire_close(wire, err.code == ERR_LIMIT ? 1009 : 1002, err.msg);
+        shut_with(wire, err.code == ERR_LIMIT ? 1009 : 1002, err.msg);
     wire->busy = false;
     if (wire->closed)
         release(wire);
@@ -181,6 +181,9 @@ void wire_drained(struct wire *wire)
 
 void wire_gone(struct wire *wire)
 {
-    if (!wire->closed)
-        close_now(wire);
+    if (wire->closed)
+        return;
+    shut(wire);
+    if (!wire->busy)
+        release(wire);
 }
