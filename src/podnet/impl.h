@@ -59,9 +59,10 @@ struct podnet {
     uint32_t gateway, host_ip;
     bool dnat; /* the table is there: ports by it */
     bool proxy;
-    int home;   /* the host's namespace */
-    int rt, nf; /* netlink sockets of the loop's thread */
-    int worker_rt;
+    int home;                 /* the host's namespace */
+    int rt, nf;               /* netlink sockets of the loop's thread */
+    int worker_rt, worker_nf; /* the helper thread's */
+    struct loop_timer *check;
     struct worker *worker;
     struct map *pods; /* id → struct pod */
     VEC(struct published *) ports;
@@ -79,9 +80,14 @@ char *pod_netns_path(const struct podnet *net, const char *id);
 /* ---- ports.c ---- */
 void ports_drop_pod(struct podnet *net, const struct pod *pod); /* takes all of its ports back */
 void ports_restore(struct podnet *net, const struct nft_ports *ports);
+/* The table anew, with all ports that are published by it. */
+int ports_rebuild(struct podnet *net, struct err *err);
 void ports_free(struct podnet *net); /* leaves the kernel's entries */
 /* Who has that port of the host, " by process 12 (nginx)" or " by pod a"; "" when unknown. */
 void port_holder(const struct podnet_port *port, struct buf *ret);
+
+/* ---- check.c ---- */
+void check_start(struct podnet *net); /* podnet_check now and then */
 
 /* ---- dial.c ---- */
 /* As podnet_dial, to any address (the machine's byte order) as seen inside the pod. */

@@ -364,6 +364,21 @@ static int transact(int fd, struct nl_batch *b, int gone, struct err *err)
     return -1;
 }
 
+int nft_table_there(int fd, const char *table, struct err *err)
+{
+    CLEANUP(nl_batch_done) struct nl_batch batch = {0};
+    struct err why = {0};
+
+    put_table_msg(&batch, NFT_MSG_GETTABLE, 0, table);
+    if (nl_send(fd, &batch, NULL, &why) == 0)
+        return 1;
+    if (why.sys == ENOENT)
+        return 0;
+    if (err)
+        *err = why;
+    return -1;
+}
+
 int nft_table_del(int fd, const char *table, struct err *err)
 {
     CLEANUP(nl_batch_done) struct nl_batch batch = {0};

@@ -1,7 +1,7 @@
 /* podnet - see podnet.h. Here: which way of networking works, and what is there from before.
  *
  * Threads: the loop's thread owns every struct. The helper thread (worker) reads of struct podnet only what
- * never changes after podnet_open, and owns worker_rt. */
+ * never changes after podnet_open, and owns worker_rt and worker_nf. */
 #define LOG_MODULE "podnet"
 #include "podnet/podnet.h"
 
@@ -427,7 +427,7 @@ int podnet_open(struct loop *loop, const struct podnet_config *config, struct po
     const struct link *device;
 
     net->loop = loop;
-    net->home = net->rt = net->nf = net->worker_rt = -1;
+    net->home = net->rt = net->nf = net->worker_rt = net->worker_nf = -1;
     net->proxy = config->proxy;
     net->pods = map_new();
     net->run_dir = mem_strdup(config->run_dir ? config->run_dir : "/run/berth");
@@ -448,6 +448,7 @@ int podnet_open(struct loop *loop, const struct podnet_config *config, struct po
         restore_pins(net);
     if (worker_new(loop, &net->worker, err) < 0)
         return -1;
+    check_start(net);
     *ret = TAKE_PTR(net);
     return 0;
 }
@@ -479,6 +480,8 @@ void podnet_free(struct podnet *net)
     fd_close(net->rt);
     fd_close(net->nf);
     fd_close(net->worker_rt);
+    fd_close(net->worker_nf);
+    loop_timer_free(net->check);
     free(net->run_dir);
     free(net->netns_dir);
     free(net->slirp_path);
@@ -520,6 +523,7 @@ int podnet_destroy(struct podnet *net, struct err *err)
     void *value;
     size_t at = 0;
 
+    loop_timer_free(TAKE_PTR(net->check));
     worker_free(TAKE_PTR(net->worker));
     ports_free(net);
     while (map_next(net->pods, &at, &key, &value))

@@ -71,6 +71,13 @@ const char *podnet_nameserver(const struct podnet *net);
 /* The host, as pods reach it; 0.0.0.0 in HOST mode. */
 struct in_addr podnet_gateway(const struct podnet *net);
 
+typedef void (*podnet_done_fn)(void *arg, const struct err *err); /* err is NULL: it worked */
+/* Looks whether the rules are still there, and makes them again: whoever reloads a firewall with `flush
+ * ruleset` takes them away, and Docker shuts forwarding when it starts. Done every PODNET_CHECK_SEC without
+ * being asked. fn may be NULL. */
+#define PODNET_CHECK_SEC 30
+void podnet_check(struct podnet *net, podnet_done_fn fn, void *arg);
+
 /* ---- pods ---- */
 
 struct podnet_pod {
@@ -86,7 +93,6 @@ typedef void (*podnet_add_fn)(void *arg, const struct podnet_pod *pod, const str
  * it is. ERR_LIMIT: no address is left, or PODNET_PODS_MAX. ERR_CONFLICT: it is being removed. */
 void podnet_add(struct podnet *net, const char *id, podnet_add_fn fn, void *arg);
 
-typedef void (*podnet_done_fn)(void *arg, const struct err *err); /* err is NULL: it worked */
 /* With its published ports. No such pod is fine. fn may be NULL. Adds and removes of one id are
  * done in the order of the calls. */
 void podnet_remove(struct podnet *net, const char *id, podnet_done_fn fn, void *arg);

@@ -140,7 +140,8 @@ int podnet_publish(struct podnet *net, const char *id, const struct podnet_port 
         return 0;
     }
     entry = map_entry(p);
-    if (nft_port_add(net->nf, net->bridge, &entry, err) < 0) {
+    /* Somebody may have flushed all rules: then the table is made again, this port in it. */
+    if (nft_port_add(net->nf, net->bridge, &entry, NULL) < 0 && ports_rebuild(net, err) < 0) {
         published_free(vec_pop(&net->ports));
         return -1;
     }
@@ -220,6 +221,19 @@ void ports_restore(struct podnet *net, const struct nft_ports *ports)
             log_warn("pod '%s': %s", pod->pub.id, err.msg);
         remember(net, pod, &port, hold);
     }
+}
+
+int ports_rebuild(struct podnet *net, struct err *err)
+{
+    struct nft_ports ports = {0};
+    int status;
+
+    VEC_EACH(&net->ports, it)
+        if (!(*it)->proxy)
+            vec_push(&ports, map_entry(*it));
+    status = nft_table_set(net->nf, net->bridge, &net->subnet, &ports, err);
+    vec_done(&ports);
+    return status;
 }
 
 void ports_free(struct podnet *net)

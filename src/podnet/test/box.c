@@ -106,7 +106,7 @@ void remove_ok(struct podnet *net, const char *id)
 
 bool wait_fd(int fd, short events)
 {
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 1000; i++) {
         struct pollfd p = {fd, events, 0};
 
         if (poll(&p, 1, 0) > 0)

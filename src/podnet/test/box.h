@@ -39,7 +39,7 @@ void wait_called(const struct result *r);
 struct result add(struct podnet *net, const char *id);
 struct result add_ok(struct podnet *net, const char *id);
 void remove_ok(struct podnet *net, const char *id);
-/* False after three seconds. The loop turns meanwhile: the proxy is in it. */
+/* False after ten seconds. The loop turns meanwhile: the proxy is in it. */
 bool wait_fd(int fd, short events);
 /* Nonblocking sockets; netns NULL: the host's. */
 int socket_in(const char *netns, int type, int proto);

@@ -97,6 +97,28 @@ static void test_everything_is_found_again_after_a_restart(void **state)
     destroy_net(net);
 }
 
+static void test_rules_that_somebody_flushed_are_made_again(void **state)
+{
+    struct podnet *net = open_net(NULL);
+    struct result a = add_ok(net, "a"), checked = {0};
+    int server = listen_in(a.netns, INADDR_ANY, 80), nf = nl_open(NETLINK_NETFILTER, NULL);
+
+    (void)state;
+    publish_ok(net, "a", tcp(8080, 80));
+    assert_int_equal(nft_table_del(nf, "berth0", NULL), 0);
+    podnet_check(net, on_removed, &checked);
+    wait_called(&checked);
+    assert_int_equal(checked.code, ERR_NONE);
+    reach(NULL, INADDR_LOOPBACK, 8080, server);
+    assert_int_equal(nft_table_del(nf, "berth0", NULL), 0);
+    publish_ok(net, "a", tcp(8081, 80)); /* this finds it, too */
+    reach(NULL, INADDR_LOOPBACK, 8080, server);
+    reach(NULL, INADDR_LOOPBACK, 8081, server);
+    close(server);
+    close(nf);
+    destroy_net(net);
+}
+
 static void test_strays_are_removed_at_start(void **state)
 {
     CLEANUP(free) char *pin = mem_printf("%s/netns/stray", run_dir);
@@ -232,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_hundred_pods_come_and_go),
         cmocka_unit_test(test_everything_is_found_again_after_a_restart),
+        cmocka_unit_test(test_rules_that_somebody_flushed_are_made_again),
         cmocka_unit_test(test_strays_are_removed_at_start),
         cmocka_unit_test(test_destroy_leaves_nothing),
         cmocka_unit_test(test_slirp_pod_has_a_network_and_ports),
