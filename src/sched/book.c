@@ -47,6 +47,7 @@ void book_init(struct book *book, const struct sched_policy *policy, const struc
 {
     *book = (struct book){.policy = policy, .view = view, .now = now, .held_for.job = SCHED_NONE};
     space_init(&book->space, view->cluster);
+    space_init(&book->soon, view->cluster);
     book->largest_card = cluster_largest_card(view->cluster);
     book->smallest_card = cluster_smallest_card(view->cluster, 1);
     book->held = mem_zalloc(view->cluster->node_count + 1);
@@ -61,6 +62,7 @@ void book_done(struct book *book)
     VEC_EACH(&book->sets, set)
         free(set->may);
     space_done(&book->space);
+    space_done(&book->soon);
     frag_free(book->frag);
     vec_done(&book->jobs);
     vec_done(&book->waiting);
@@ -146,6 +148,20 @@ struct action *plan_add(struct plan *plan, enum action_type type, uint32_t job, 
     return &plan->actions.v[plan->actions.len - 1];
 }
 
+void book_space_use(struct book *book, const struct demand *demand, struct placement at, int times)
+{
+    space_use(&book->space, demand, at, times);
+    if (book->soon_known)
+        space_use(&book->soon, demand, at, times);
+}
+
+void book_space_claim(struct book *book, const struct demand *demand, struct placement at, int times)
+{
+    space_claim(&book->space, demand, at, times);
+    if (book->soon_known)
+        space_claim(&book->soon, demand, at, times);
+}
+
 /* A job just started is left alone; one in its last epoch would not notice. */
 bool may_stop(const struct book *book, uint32_t job)
 {
@@ -165,7 +181,7 @@ void book_decide(struct book *book, struct plan *plan)
         shape->failed = shape->failed_held = false;
         book->open += shape->waiting > 0;
     }
-    book->victims_known = false;
+    book->victims_known = book->soon_known = false;
     book->victims.len = book->unclaimed.len = 0;
     if (book->held_for.job != SCHED_NONE)
         memset(book->held, 0, book->view->cluster->node_count);

@@ -47,7 +47,6 @@ struct victim {
     int64_t lost_gpu_ms;
     bool shrink; /* only what it has beyond its smallest size */
     bool taken;  /* it or another part of it is asked to stop in this pass */
-    bool leaves; /* it is */
 };
 
 enum where { WHERE_NONE, WHERE_WAITING, WHERE_RUNNING };
@@ -67,6 +66,8 @@ struct book {
     const struct sched_view *view;
     int64_t now;
     struct space space;
+    struct space soon; /* as if all that is asked to stop had gone; made when first needed in a pass */
+    bool soon_known;
     struct frag *frag;
     VEC(struct book_job) jobs; /* parallel to view.jobs */
     VEC(struct key) waiting, running, scratch;
@@ -174,6 +175,9 @@ void claims_restore(struct book *book, struct plan *plan);
 bool has_claim(const struct book *book, uint32_t job); /* that was restored */
 /* All that is asked to stop, as if it had gone (times -1), and back (1). */
 void leaving_use(struct book *book, int times);
+/* In the space and, when there is one, in the one to come. */
+void book_space_use(struct book *book, const struct demand *demand, struct placement at, int times);
+void book_space_claim(struct book *book, const struct demand *demand, struct placement at, int times);
 /* Lets outranked jobs make room: PREEMPT or RESIZE actions and a CLAIM. */
 bool displace(struct book *book, const struct key *waiter, struct plan *plan);
 /* Keeps nodes for the first job that has to wait, where it will fit soonest. */

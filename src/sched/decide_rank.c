@@ -189,7 +189,7 @@ static void start(struct book *book, uint32_t job, uint32_t len, struct plan *pl
 {
     struct action *action = plan_add(plan, ACTION_START, job, book->slots.v, len);
 
-    space_use(&book->space, &book_job(book, job)->demand, (struct placement){action->slots, len}, 1);
+    book_space_use(book, &book_job(book, job)->demand, (struct placement){action->slots, len}, 1);
 }
 
 static void fail(struct book *book, const struct key *key, bool held)
@@ -216,7 +216,7 @@ static bool start_claimed(struct book *book, const struct key *key, struct plan 
     const struct workload *w = book_job(book, key->job);
     struct query query = book_query(book, key->job, w->demand.min_gpus);
 
-    space_claim(&book->space, &w->demand, w->claim, -1);
+    book_space_claim(book, &w->demand, w->claim, -1);
     if (space_fits(&book->space, &w->demand, w->claim)) {
         memcpy(book->slots.v, w->claim.v, sizeof(*w->claim.v) * w->claim.len);
         start(book, key->job, w->claim.len, plan);
@@ -227,7 +227,7 @@ static bool start_claimed(struct book *book, const struct key *key, struct plan 
         start(book, key->job, query_slots(&query), plan);
         return true;
     }
-    space_claim(&book->space, &w->demand, w->claim, 1);
+    book_space_claim(book, &w->demand, w->claim, 1);
     return false;
 }
 

@@ -20,18 +20,13 @@ static void victim_use(struct book *book, const struct victim *victim, int times
         if (demand.unit_gpus == 0)
             demand.each = (struct resources){0, 0};
     }
-    space_use(&book->space, &demand, at, times);
+    space_use(&book->soon, &demand, at, times);
 }
 
 void leaving_use(struct book *book, int times)
 {
-    if (!book->has_leaving)
-        return;
     VEC_EACH(&book->leaving, job)
         space_use(&book->space, &book_job(book, *job)->demand, book_job(book, *job)->placement, times);
-    VEC_EACH(&book->victims, victim)
-        if (victim->leaves)
-            victim_use(book, victim, times);
 }
 
 static bool claim_holds(const struct book *book, const struct workload *w)
@@ -97,17 +92,23 @@ static int victim_cmp(const void *va, const void *vb)
     return a->key.job > b->key.job ? -1 : 1;
 }
 
-static void find_victims(struct book *book)
+/* The first waiting job that asks outranks the most: nobody else is a candidate in this pass. */
+static void find_victims(struct book *book, const struct key *waiter)
 {
+    bool outranked = true;
+
     book->victims.len = 0;
     book->victims_known = true;
-    VEC_EACH(&book->running, key) {
+    for (size_t i = book->running.len; i-- > 0 && (outranked || book->has_extra);) {
+        const struct key *key = &book->running.v[i];
         const struct workload *w = book_job(book, key->job);
-        struct victim victim = {*key, workload_lost_gpu_ms(w, book->now), false, false, false};
+        struct victim victim = {*key, workload_lost_gpu_ms(w, book->now), false, false};
 
+        outranked = outranked && book->policy->outranks(book, waiter, key);
         if (!may_stop(book, key->job) || !space_exists(&book->space, w->placement))
             continue;
-        vec_push(&book->victims, victim);
+        if (outranked)
+            vec_push(&book->victims, victim);
         victim.shrink = true;
         if (demand_elastic(&w->demand) && w->placement.len > w->demand.min_gpus)
             vec_push(&book->victims, victim);
@@ -143,8 +144,8 @@ static bool is_gang(const struct query *q)
 static bool fits(struct book *book, struct attempt *a)
 {
     if (a->node == SCHED_NONE)
-        return space_place(&book->space, &a->query, a->slots);
-    return space_place_on(&book->space, &a->query, a->node, a->slots);
+        return space_place(&book->soon, &a->query, a->slots);
+    return space_place_on(&book->soon, &a->query, a->node, a->slots);
 }
 
 /* Whether it fits now that this victim has gone: only the victim's nodes have changed. */
@@ -234,7 +235,6 @@ static void write_down(struct book *book, const struct key *waiter, struct attem
         const struct workload *w = book_job(book, (*it)->key.job);
         struct action *action;
 
-        (*it)->leaves = book->has_leaving = true; /* leaving_use() puts it back */
         VEC_EACH(&book->victims, same)
             if (same->key.job == (*it)->key.job)
                 same->taken = true;
@@ -269,6 +269,14 @@ static bool hopeless(const struct book *book, const struct key *waiter)
            !book->has_leaving && !book->has_extra;
 }
 
+static void look_ahead(struct book *book)
+{
+    book->soon_known = true;
+    space_copy(&book->soon, &book->space);
+    VEC_EACH(&book->leaving, job)
+        space_use(&book->soon, &book_job(book, *job)->demand, book_job(book, *job)->placement, -1);
+}
+
 bool displace(struct book *book, const struct key *waiter, struct plan *plan)
 {
     const struct workload *w = book_job(book, waiter->job);
@@ -278,21 +286,20 @@ bool displace(struct book *book, const struct key *waiter, struct plan *plan)
     if (!allowed(book, waiter) || hopeless(book, waiter))
         return false;
     if (!book->victims_known)
-        find_victims(book);
+        find_victims(book, waiter);
+    if (!book->soon_known)
+        look_ahead(book);
     a.slots = book->slots.v;
-    leaving_use(book, -1);
-    found = space_place(&book->space, &a.query, a.slots) || gather(book, waiter, &a);
+    found = space_place(&book->soon, &a.query, a.slots) || gather(book, waiter, &a);
     if (found) {
         spare(book, &a);
         (void)fits(book, &a);
         write_down(book, waiter, &a, plan);
+        book_space_claim(book, &w->demand, (struct placement){a.slots, a.query.gpus}, 1);
     } else {
         VEC_EACH(&a.out, it)
             victim_use(book, *it, 1);
     }
-    leaving_use(book, 1);
-    if (found)
-        space_claim(&book->space, &w->demand, (struct placement){a.slots, a.query.gpus}, 1);
     vec_done(&a.out);
     return found;
 }

@@ -174,6 +174,8 @@ int key_cmp(const struct book *book, const struct key *a, const struct key *b)
     for (int i = 0; i < 4; i++)
         if (a->k[i] != b->k[i])
             return a->k[i] < b->k[i] ? -1 : 1;
+    if (a->job == b->job)
+        return 0;
     const struct workload *v = book_job(book, a->job), *w = book_job(book, b->job);
     int names = v->name && w->name ? strcmp(v->name, w->name) : (v->name != NULL) - (w->name != NULL);
 

@@ -55,6 +55,17 @@ void space_done(struct space *space)
     *space = (struct space){0};
 }
 
+void space_copy(struct space *to, const struct space *from)
+{
+    struct space copy = *from;
+
+    copy.nodes = to->nodes;
+    copy.cards = to->cards;
+    memcpy(copy.nodes, from->nodes, sizeof(*copy.nodes) * copy.node_count);
+    memcpy(copy.cards, from->cards, sizeof(*copy.cards) * copy.card_count);
+    *to = copy;
+}
+
 /* Slots of a unit come one after the other and are on one node: its resources go with the first of them. */
 static void change(struct space *space, const struct demand *demand, struct placement at, int times,
                    bool claim)

@@ -31,6 +31,7 @@ struct space {
 
 void space_init(struct space *space, const struct cluster *cluster);
 void space_done(struct space *space);
+void space_copy(struct space *to, const struct space *from); /* of the same cluster */
 
 /* times 1 takes, -1 gives back. */
 void space_use(struct space *space, const struct demand *demand, struct placement at, int times);
