@@ -62,7 +62,7 @@ static size_t fit(struct str key, const struct image_ref *ref)
 
     split_key(key, &host, &path);
     pattern = host.len && memchr(host.s, '*', host.len);
-    if (host.len == 0 || !host_fits(host, str_from(ref->host)))
+    if (host.len == 0 || !host_fits(host, (struct str){ref->host, strlen(ref->host)}))
         return 0;
     if (path.len > 0 && (strncmp(ref->path, path.s, path.len) != 0 ||
                          (ref->path[path.len] != '\0' && ref->path[path.len] != '/')))

@@ -6,6 +6,7 @@
 #include "image/sum.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -733,6 +734,70 @@ static void test_killed_process_leaves_nothing_half_done(void **state)
     close(ready[1]);
 }
 
+/* Every layer in the store is whole. */
+static void expect_whole_layers(const char *store)
+{
+    CLEANUP(free) char *path = mem_printf("%s/%s/layers", fx_top, store);
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+
+    assert_non_null(dir);
+    while ((entry = readdir(dir)) != NULL) {
+        CLEANUP(free) char *meta = mem_printf("%s/meta.json", entry->d_name);
+
+        if (entry->d_name[0] == '.')
+            continue;
+        assert_true(there(path, meta));
+        assert_int_equal(fx_count("%s/%s/fs", path, entry->d_name), 1);
+    }
+    closedir(dir);
+}
+
+static void test_killed_at_any_moment_goes_on_where_it_was(void **state)
+{
+    enum { LAYERS = 40, ROUNDS = 200 };
+    static struct tar_row rows[LAYERS];
+    static struct fx_layer layers[LAYERS];
+    static char names[LAYERS][16];
+    bool found = false;
+    int round;
+
+    (void)state;
+    for (size_t i = 0; i < LAYERS; i++) {
+        snprintf(names[i], sizeof(names[i]), "f%zu", i);
+        rows[i] = (struct tar_row){'-', names[i], names[i]};
+        layers[i] = (struct fx_layer){&rows[i], 1, "zstd"};
+    }
+    fx_layout(path_of("l-any"), layers, LAYERS, NULL, false);
+    for (round = 0; round < ROUNDS && !found; round++) {
+        struct images *images;
+        unsigned char random;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            struct loop *own = loop_new();
+            struct outcome outcome = {0};
+
+            images = fx_open(own, "s-any", NULL);
+            images_import(images, path_of("l-any"), "localhost/any:v1", &fx_events, &outcome);
+            while (!outcome.done)
+                loop_turn(own, 50, NULL);
+            _exit(outcome.ok ? 0 : 1);
+        }
+        random_bytes(&random, sizeof(random));
+        usleep(20000 + 1200 * (useconds_t)random + 5000 * (useconds_t)round);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        expect_whole_layers("s-any");
+        images = fx_open(loop, "s-any", NULL);
+        found = images_find(images, "localhost/any:v1") != NULL;
+        images_free(images);
+    }
+    printf("complete after being killed %d times\n", round);
+    assert_true(found);
+    assert_int_equal(fx_count("%s/s-any/layers", fx_top), LAYERS);
+}
+
 static void test_store_is_one_process_only_and_not_from_the_future(void **state)
 {
     struct images *images = fx_open(loop, "s-lock", NULL), *second = NULL;
@@ -767,6 +832,7 @@ int main(void)
         TEST(test_host_root_is_seen_and_not_changed),
         TEST(test_collection_takes_what_nobody_needs),
         TEST(test_killed_process_leaves_nothing_half_done),
+        TEST(test_killed_at_any_moment_goes_on_where_it_was),
         TEST(test_store_is_one_process_only_and_not_from_the_future),
     };
     int failed;

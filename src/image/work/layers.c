@@ -212,10 +212,12 @@ int layers_wait(struct layers *layers, size_t at_most, struct fail *fail)
     return 0;
 }
 
+/* What was fetched is worth having, also when the rest failed: the next try finds it. */
 void layers_done(struct layers *layers)
 {
     for (size_t i = 0; i < LAYERS_AT_ONCE; i++)
-        work_end(layers->running[i]);
+        while (layers->running[i] && waitpid(layers->running[i], NULL, 0) < 0 && errno == EINTR)
+            ;
     VEC_EACH(&layers->locks, it)
         close(*it);
     vec_done(&layers->locks);

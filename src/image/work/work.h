@@ -59,7 +59,7 @@ int layers_claim(struct layers *layers, size_t i, bool *mine, struct fail *fail)
 /* Unpacks blob, an open file that was checked, in the background. path: a file to delete then, or NULL. */
 int layers_unpack(struct layers *layers, size_t i, int blob, const char *path, struct fail *fail);
 int layers_wait(struct layers *layers, size_t at_most, struct fail *fail); /* until so many are running */
-void layers_done(struct layers *layers); /* kills those, lets go of all layers */
+void layers_done(struct layers *layers); /* waits for those, lets go of all layers */
 /* Whether all bytes still to come fit on the disk. */
 int layers_check_space(const struct layers *layers, struct fail *fail);
 
