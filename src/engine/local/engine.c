@@ -8,7 +8,8 @@
 
 #include <stdarg.h>
 
-#define RUN_NSEC (20 * NSEC_PER_MSEC) /* of one go at the queue */
+#define LOCAL_DRIVER "berth.dev/local"
+#define RUN_NSEC     (20 * NSEC_PER_MSEC) /* of one go at the queue */
 
 static void run_queue(void *arg);
 
@@ -170,6 +171,24 @@ static void on_node(void *arg, const struct store_event *event)
     engine_bind_soon(arg);
 }
 
+/* A volume that was made here goes with its object, unless that says Retain. */
+static void on_volume(void *arg, const struct store_event *event)
+{
+    struct local_engine *engine = arg;
+    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(free) char *dir = NULL;
+    const struct json *doc;
+
+    if (event->op != STORE_DELETED)
+        return;
+    doc = object_json(event->object, &arena);
+    if (!streq(json_at_string(doc, "spec.csi.driver"), LOCAL_DRIVER) ||
+        !streq(json_at_string(doc, "spec.persistentVolumeReclaimPolicy"), "Delete"))
+        return;
+    dir = mem_printf("%s/volumes/%s", engine->data_dir, event->object->name);
+    sandbox_remove_tree(engine, dir);
+}
+
 /* ---- start and end ---- */
 
 static char **copy_list(const char *const *list)
@@ -226,6 +245,8 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
                 &engine->watch, NULL); /* from now on: cannot be too old */
     store_watch(engine->store, KIND_NODE, NULL, store_revision(engine->store), on_node, NULL, engine,
                 &engine->node_watch, NULL);
+    store_watch(engine->store, KIND_PV, NULL, store_revision(engine->store), on_volume, NULL, engine,
+                &engine->volume_watch, NULL);
     *ret = engine;
     return 0;
 }
@@ -241,7 +262,8 @@ void local_engine_close(struct local_engine *engine)
     engine->closed = true;
     store_unwatch(engine->watch);
     store_unwatch(engine->node_watch);
-    engine->watch = engine->node_watch = NULL;
+    store_unwatch(engine->volume_watch);
+    engine->watch = engine->node_watch = engine->volume_watch = NULL;
     ops_done(engine);
     while (map_next(engine->pods, &at, &key, &value)) {
         struct pod *pod = value;

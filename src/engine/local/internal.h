@@ -65,7 +65,7 @@ struct pod {
     struct run *runs; /* one for each of facts.ctrs */
     struct bind_need need;
     enum sandbox sandbox;
-    bool host_network, pinned, published;
+    bool host_network;
     struct pod_user user;
     bool user_known;
     int64_t volumes_retry; /* wall clock: not before */
@@ -97,7 +97,7 @@ struct local_engine {
     struct map *pods; /* uid → struct pod */
     struct pod *head, **tail;
     bool running, bind_wanted, closed;
-    struct store_watch *watch, *node_watch;
+    struct store_watch *watch, *node_watch, *volume_watch;
     struct pod_ops ops;
     struct pod_log *readers; /* that follow a container */
     struct removal *removals;

@@ -86,7 +86,6 @@ static int make_files(struct pod *pod, struct err *err)
         return -1;
     if (runtime_ns_pin(pod->engine->rt, pod->uid, hostname, err) < 0)
         return -1;
-    pod->pinned = true;
     strcat(hostname, "\n");
     return write_file(pod, "hostname", str_from(hostname), err);
 }
@@ -273,9 +272,7 @@ void sandbox_leave(struct pod *pod, bool forget)
             pod->pending++;
             podnet_remove(pod->engine->net, pod->uid, net_gone, pod);
         }
-        if (pod->pinned)
-            runtime_ns_unpin(pod->engine->rt, pod->uid);
-        pod->pinned = false;
+        runtime_ns_unpin(pod->engine->rt, pod->uid);
         volumes_remove(pod);
         part_gone(pod);
     }

@@ -1,0 +1,259 @@
+"""Pods that really run: containers of the local engine, with real kubectl. Needs root, an OCI runtime and
+busybox; says so and skips without."""
+
+import glob
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+
+SHIM = harness.BUILD / "src" / "shim" / "berth-shim"
+HELPER = harness.BUILD / "src" / "image" / "berth-image"
+
+
+def obstacle():
+    if os.geteuid() != 0:
+        return "containers need root"
+    if not (shutil.which("crun") or shutil.which("runc")):
+        return "there is no OCI runtime (apt install crun)"
+    if not SHIM.exists():
+        return f"{SHIM} is not built"
+    if not shutil.which("kubectl"):
+        return "there is no kubectl on PATH"
+    return None
+
+
+pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
+
+
+def start(folder, *flags):
+    return harness.Daemon(folder, "--agent", "on", "--gpus", "4x1000", *flags,
+                          env={"BERTH_SHIM": str(SHIM), "BERTH_IMAGE_HELPER": str(HELPER)})
+
+
+def suffix(data):
+    """As daemon/agent.c names what belongs to a data folder."""
+    value = 2166136261
+    for byte in str(data).encode():
+        value = (value ^ byte) * 16777619 & 0xffffffff
+    return f"{value:08x}"
+
+
+def check_nothing_left(data):
+    """No process, mount, namespace, cgroup or folder of a pod."""
+    name = suffix(data)
+    assert str(data) not in pathlib.Path("/proc/self/mountinfo").read_text()
+    assert glob.glob(f"/run/berth-{name}/netns/*") == []
+    assert glob.glob(f"/run/berth-{name}/ns/*") == []
+    assert [p for p in glob.glob(f"/sys/fs/cgroup/*/berth-{name}/*") if os.path.isdir(p)] == []
+    assert os.listdir(data / "containers") == []
+    harness.wait(lambda: os.listdir(data / "pods") == [], "pod folders are removed")
+
+
+def remove_traces(data):
+    name = suffix(data)
+    for path in glob.glob(f"/sys/fs/cgroup/*/berth-{name}"):
+        os.rmdir(path)
+    subprocess.run(["ip", "link", "del", f"bth{name}"], check=False, capture_output=True)
+    subprocess.run(["nft", "delete", "table", "ip", f"bth{name}"], check=False, capture_output=True)
+    shutil.rmtree(f"/run/berth-{name}", ignore_errors=True)
+
+
+def close(daemon):
+    """Ends all pods, sees that nothing stays, ends the daemon."""
+    daemon.kubectl("delete", "jobs,pods", "--all", "--all-namespaces", "--grace-period=1", timeout=60).ok()
+    check_nothing_left(daemon.data)
+    daemon.close()
+    remove_traces(daemon.data)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    daemon = start(tmp_path_factory.mktemp("pods"))
+    yield daemon
+    close(daemon)
+
+
+def pod(name, command, policy="Never", spec=None, **container):
+    command = ["sh", "-c", command] if isinstance(command, str) else command
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"restartPolicy": policy, **(spec or {}),
+                     "containers": [{"name": "c", "image": "host", "command": command, **container}]}}
+
+
+def create(node, *objects):
+    for one in objects:
+        node.kubectl("create", "-f", "-", stdin=json.dumps(one)).ok()
+
+
+def get(node, name):
+    return node.kubectl("get", "pod", name, "-o", "json").json()
+
+
+def until(node, name, test, what, timeout=20):
+    def look():
+        found = get(node, name)
+        return found if test(found) else None
+    return harness.wait(look, f"pod {name}: {what}", timeout)
+
+
+def phase(node, name, *wanted):
+    return until(node, name, lambda p: p["status"].get("phase") in wanted, f"phase {wanted}")
+
+
+def state(found, kind="state"):
+    return found["status"]["containerStatuses"][0][kind]
+
+
+def test_node_is_ready_and_has_a_lease(node):
+    nodes = node.kubectl("get", "nodes", "-o", "json").json()["items"]
+    assert [c["status"] for c in nodes[0]["status"]["conditions"] if c["type"] == "Ready"] == ["True"]
+    assert nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+    node.kubectl("get", "lease", "-n", "kube-node-lease", nodes[0]["metadata"]["name"]).ok()
+
+
+def test_pod_runs_to_its_end(node):
+    create(node, pod("echo", "echo hello; echo to-stderr >&2; echo why > /dev/termination-log"))
+    found = phase(node, "echo", "Succeeded")
+    assert state(found)["terminated"]["reason"] == "Completed"
+    assert state(found)["terminated"]["message"] == "why\n"
+    assert found["status"]["podIP"] and found["status"]["hostIP"] and found["status"]["startTime"]
+    assert sorted(node.kubectl("logs", "echo").ok().split()) == ["hello", "to-stderr"]
+    events = node.kubectl("get", "events", "--field-selector", "involvedObject.name=echo", "-o",
+                          "jsonpath={.items[*].reason}").ok()
+    assert {"Scheduled", "Created", "Started"} <= set(events.split())
+
+
+def test_exit_code_is_shown(node):
+    create(node, pod("three", "exit 3"))
+    ended = state(phase(node, "three", "Failed"))["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (3, "Error")
+
+
+def test_command_that_is_not_there(node):
+    create(node, pod("nothing", ["/no/such/program"]))
+    ended = state(phase(node, "nothing", "Failed"))["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (128, "StartError")
+
+
+def test_back_off(node):
+    create(node, pod("crash", "echo again; exit 1", "Always"))
+    found = until(node, "crash", lambda p: state(p).get("waiting", {}).get("reason") == "CrashLoopBackOff",
+                  "CrashLoopBackOff")
+    assert found["status"]["phase"] == "Running"
+    assert found["status"]["containerStatuses"][0]["restartCount"] == 1
+    assert state(found, "lastState")["terminated"]["exitCode"] == 1
+    assert node.kubectl("logs", "crash", "--previous").ok() == "again\n"
+
+
+def test_out_of_memory(node):
+    create(node, pod("oom", "exec tail /dev/zero", resources={"limits": {"memory": "20Mi"}}))
+    assert state(phase(node, "oom", "Failed"))["terminated"]["reason"] == "OOMKilled"
+
+
+def test_image_that_cannot_be_pulled(node):
+    bad = pod("noimage", "true")
+    bad["spec"]["containers"][0]["image"] = "127.0.0.1:1/none:1"
+    create(node, bad)
+    until(node, "noimage", lambda p: state(p).get("waiting", {}).get("reason") == "ErrImagePull",
+          "ErrImagePull")
+    until(node, "noimage", lambda p: state(p).get("waiting", {}).get("reason") == "ImagePullBackOff",
+          "ImagePullBackOff")
+
+
+def test_init_containers_come_first(node):
+    one = pod("steps", "cat /w/log", spec={"volumes": [{"name": "w", "emptyDir": {}}]},
+              volumeMounts=[{"name": "w", "mountPath": "/w"}])
+    one["spec"]["initContainers"] = [
+        {"name": n, "image": "host", "command": ["sh", "-c", f"echo {n} >> /w/log"],
+         "volumeMounts": [{"name": "w", "mountPath": "/w"}]} for n in ("first", "second")]
+    create(node, one)
+    phase(node, "steps", "Succeeded")
+    assert node.kubectl("logs", "steps").ok() == "first\nsecond\n"
+
+
+def test_term_is_heard_before_the_end(node):
+    create(node, pod("trap", "trap 'echo saved > /out/saved; exit 0' TERM; echo up; while :; do sleep .05; done",
+                     "Always", spec={"volumes": [{"name": "out", "hostPath": {"path": str(node.folder)}}]},
+                     volumeMounts=[{"name": "out", "mountPath": "/out"}]))
+    phase(node, "trap", "Running")
+    harness.wait(lambda: "up" in node.kubectl("logs", "trap").out, "the trap is set")
+    node.kubectl("delete", "pod", "trap", timeout=20).ok()
+    assert (node.folder / "saved").read_text() == "saved\n"
+    assert node.kubectl("get", "pod", "trap").fails()
+
+
+def test_deadline(node):
+    create(node, pod("late", "sleep 1000", spec={"activeDeadlineSeconds": 1,
+                                                 "terminationGracePeriodSeconds": 1}))
+    assert phase(node, "late", "Failed")["status"]["reason"] == "DeadlineExceeded"
+
+
+def test_environment_and_volumes(node):
+    create(node,
+           {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm"}, "data": {"rate": "0.5"}},
+           {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "sec"}, "stringData": {"token": "t0p"}},
+           {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "claim"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
+           pod("filled",
+               "cat /cm/rate /sec/token; echo; echo $RATE $TOKEN $ME $(basename /$CUDA_VISIBLE_DEVICES); "
+               "echo kept > /pvc/file; df -k /dev/shm | tail -1 | awk '{print $2}'; stat -f -c %T /sec",
+               spec={"volumes": [{"name": "cm", "configMap": {"name": "cm"}},
+                                 {"name": "sec", "secret": {"secretName": "sec"}},
+                                 {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "10Mi"}},
+                                 {"name": "pvc", "persistentVolumeClaim": {"claimName": "claim"}}]},
+               volumeMounts=[{"name": "cm", "mountPath": "/cm"}, {"name": "sec", "mountPath": "/sec"},
+                             {"name": "shm", "mountPath": "/dev/shm"},
+                             {"name": "pvc", "mountPath": "/pvc", "subPath": "a/b"}],
+               resources={"limits": {"nvidia.com/gpu": 1}},
+               env=[{"name": "RATE", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "rate"}}},
+                    {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "sec", "key": "token"}}},
+                    {"name": "ME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]))
+    phase(node, "filled", "Succeeded", "Failed")
+    lines = node.kubectl("logs", "filled").ok().splitlines()
+    assert lines[0] == "0.5t0p"
+    assert lines[1].startswith("0.5 t0p filled GPU-declared-")
+    assert lines[2:] == ["10240", "tmpfs"]
+    assert [p.read_text() for p in node.data.glob("volumes/pvc-*/a/b/file")] == ["kept\n"]
+
+
+def test_job_completes(node):
+    create(node, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"},
+                  "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
+                      {"name": "c", "image": "host", "command": ["true"]}]}}}})
+    node.kubectl("wait", "--for=condition=complete", "job/job", "--timeout=20s").ok()
+
+
+def test_exec_gives_output_and_exit_code(node):
+    create(node, pod("inside", "sleep 1000"))
+    phase(node, "inside", "Running")
+    done = node.kubectl("exec", "inside", "--", "sh", "-c", "hostname; exit 4")
+    assert (done.out, done.code) == ("inside\n", 4)
+    assert node.kubectl("exec", "-i", "inside", "--", "cat", stdin="through").ok() == "through"
+
+
+@pytest.fixture
+def own_node(tmp_path):
+    daemon = start(tmp_path)
+    yield daemon
+    if not daemon.running():
+        daemon.start()
+    close(daemon)
+
+
+def test_pods_live_through_the_daemons_death(own_node):
+    create(own_node, pod("short", "sleep 4; echo over; exit 7"), pod("long", "sleep 1000", "Always"))
+    phase(own_node, "short", "Running")
+    before = state(phase(own_node, "long", "Running"))["running"]["startedAt"]
+    own_node.kill9()
+    harness.wait(lambda: list(own_node.data.glob("containers/*/exit")), "a container ends meanwhile")
+    own_node.start()
+    assert state(phase(own_node, "short", "Failed"))["terminated"]["exitCode"] == 7
+    assert own_node.kubectl("logs", "short").ok() == "over\n"
+    assert state(phase(own_node, "long", "Running"))["running"]["startedAt"] == before
+    assert own_node.kubectl("exec", "long", "--", "echo", "alive").ok() == "alive\n"
