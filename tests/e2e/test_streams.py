@@ -4,7 +4,9 @@ tests/stream-server: berthd's API with pods that are faked by processes of this 
 import base64
 import concurrent.futures
 import contextlib
+import fcntl
 import hashlib
+import http.client
 import http.server
 import json
 import os
@@ -12,11 +14,11 @@ import pathlib
 import pty
 import re
 import select
-import shutil
 import signal
 import socket
+import struct
 import subprocess
-import tempfile
+import termios
 import threading
 import time
 
@@ -222,10 +224,6 @@ def test_a_pod_that_is_not_there_is_told(server, k):
 
 def test_a_terminal_has_a_size_echo_and_an_exit_code(server, k):
     master, slave = pty.openpty()
-    os.set_blocking(master, True)
-    import fcntl
-    import struct
-    import termios
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
     with server.started(k, "exec", "-it", "web", "--", "sh", "-c",
                         "trap 'stty size' WINCH; echo ready; read x; stty size; echo \"got:$x\"; "

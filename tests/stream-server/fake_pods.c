@@ -21,6 +21,7 @@ struct fake_pods {
     struct log_watch *watch;
     const char *logs_dir;
     struct pod_log *logs;
+    struct pod_stream *streams; /* also those that are freed but for their child */
     struct pod_ops ops;
 };
 
@@ -82,6 +83,7 @@ void fake_pods_finish(struct fake_pods *fake, const char *pod)
 /* ---- commands ---- */
 
 struct pod_stream {
+    struct pod_stream *next, **prev;
     struct fake_pods *fake;
     struct pod_stream_events events;
     void *arg;
@@ -101,6 +103,15 @@ static void close_fd(struct pod_stream *s, int i)
     fd_close(take_fd(&s->fds[i]));
 }
 
+static void free_now(struct pod_stream *s)
+{
+    *s->prev = s->next;
+    if (s->next)
+        s->next->prev = s->prev;
+    loop_child_free(s->child);
+    free(s);
+}
+
 static void maybe_ended(struct pod_stream *s)
 {
     if (s->exited && s->fds[1] < 0 && s->fds[2] < 0)
@@ -114,7 +125,7 @@ static void on_child(void *arg, pid_t pid, int status)
     (void)pid;
     loop_child_free(TAKE_PTR(s->child));
     if (s->freed) {
-        free(s);
+        free_now(s);
         return;
     }
     s->pid = 0;
@@ -230,7 +241,7 @@ static void fake_stream_free(struct pod_stream *s)
     if (s->pid > 0)
         kill(s->pid, s->tty ? SIGHUP : SIGKILL); /* unlike a container's, these would stay for ever */
     else
-        free(s);
+        free_now(s);
 }
 
 static void run_child(const char *const *argv, const int fds[3])
@@ -312,6 +323,11 @@ static int fake_exec(void *arg, const struct pod_ref *pod, const struct pod_exec
         free(s);
         return err_errno(err, sys, "fork");
     }
+    s->next = fake->streams;
+    s->prev = &fake->streams;
+    if (s->next)
+        s->next->prev = &s->next;
+    fake->streams = s;
     s->child = loop_child_new(fake->loop, s->pid, on_child, s, NULL);
     for (int i = 0; i < 3; i++)
         if (s->fds[i] >= 0) {
@@ -411,6 +427,12 @@ void fake_pods_free(struct fake_pods *fake)
 {
     if (!fake)
         return;
+    for (struct pod_stream *s = fake->streams, *next; s; s = next) {
+        next = s->next;
+        kill(s->pid, SIGKILL);
+        waitpid(s->pid, NULL, 0);
+        free_now(s);
+    }
     log_watch_free(fake->watch);
     free(fake);
 }
