@@ -35,7 +35,7 @@ struct run {
     struct runtime_container *container;
     bool mounted;
     bool stopping;
-    bool probe_failed; /* killed by its liveness probe: runs again whatever the code */
+    bool probe_failed; /* startup or liveness says that it has to end */
     struct runtime_stream *pre_stop;
     struct loop_timer *pre_stop_timer;
     int64_t stop_by; /* monotonic: when KILL comes */

@@ -1,14 +1,315 @@
-/* Probes of a container. */
+/* Probes of a running container: startup, readiness, liveness; by a command in it, a TCP connection or an
+ * HTTP answer. Each has a timer and at most one try under way. While the startup probe has not succeeded the
+ * other two wait. Readiness decides `ready`; liveness and startup that fail end the container. */
+#include "base/clock.h"
 #include "engine/local/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define ANSWER_MAX 64 /* bytes of an HTTP answer that are looked at */
+
+enum probe_kind { PROBE_STARTUP, PROBE_READINESS, PROBE_LIVENESS, PROBES };
+
+static const struct {
+    const char *key, *name;
+} probe_kinds[PROBES] = {
+    {"startupProbe", "Startup"},
+    {"readinessProbe", "Readiness"},
+    {"livenessProbe", "Liveness"},
+};
+
+struct probe {
+    struct run *run;
+    enum probe_kind kind;
+    const struct json *spec; /* a copy in the probes' arena; NULL: there is none */
+    struct loop_timer *timer;
+    int64_t failures, successes; /* in a row */
+    bool busy;
+    int64_t begun; /* of the try under way, monotonic */
+    struct runtime_stream *exec;
+    struct podnet_dial *dial;
+    struct loop_io *io;
+    int fd;
+    char answer[ANSWER_MAX];
+    size_t answer_len;
+};
+
+struct probes {
+    struct arena arena;
+    struct probe v[PROBES];
+    bool started;
+};
+
+static struct ctr *ctr_of(const struct probe *probe)
+{
+    return &probe->run->pod->facts.ctrs[probe->run->at];
+}
+
+static int64_t setting(const struct probe *probe, const char *key, int64_t fallback)
+{
+    int64_t n = json_int(json_get(probe->spec, key), fallback);
+
+    return n > 0 ? n : fallback;
+}
+
+static void let_go(struct probe *probe)
+{
+    probe->busy = false;
+    runtime_stream_free(TAKE_PTR(probe->exec));
+    podnet_dial_cancel(TAKE_PTR(probe->dial));
+    loop_io_free(TAKE_PTR(probe->io));
+    fd_close(take_fd(&probe->fd));
+}
+
+static void again(struct probe *probe)
+{
+    loop_timer_set(probe->timer, setting(probe, "periodSeconds", 10) * NSEC_PER_SEC);
+}
+
+/* ---- what a try means ---- */
+
+static void succeeded(struct probe *probe)
+{
+    struct ctr *ctr = ctr_of(probe);
+    struct probes *all = probe->run->probes;
+
+    probe->failures = 0;
+    probe->successes++;
+    if (probe->kind == PROBE_STARTUP) {
+        all->started = true;
+        ctr->begun = true;
+        ctr->ready = !all->v[PROBE_READINESS].spec;
+        for (int i = PROBE_READINESS; i < PROBES; i++)
+            if (all->v[i].spec)
+                loop_timer_set(all->v[i].timer, 0);
+    } else if (probe->kind == PROBE_READINESS && probe->successes >= setting(probe, "successThreshold", 1)) {
+        ctr->ready = true;
+    }
+}
+
+static void failed(struct probe *probe, const char *why)
+{
+    struct run *run = probe->run;
+
+    probe->successes = 0;
+    probe->failures++;
+    pod_event(run->pod, "Warning", "Unhealthy", "%s probe failed: %s", probe_kinds[probe->kind].name, why);
+    if (probe->failures < setting(probe, "failureThreshold", 3))
+        return;
+    if (probe->kind == PROBE_READINESS) {
+        ctr_of(probe)->ready = false;
+        return;
+    }
+    pod_event(run->pod, "Normal", "Killing", "Container %s failed %s probe, will be restarted",
+              ctr_of(probe)->name, probe->kind == PROBE_LIVENESS ? "liveness" : "startup");
+    run->probe_failed = true;
+}
+
+/* Ends a try: why NULL is a success. probe_stop may have to come after. */
+static void conclude(struct probe *probe, const char *why)
+{
+    struct run *run = probe->run;
+    const struct json *pod = run->pod->doc;
+
+    let_go(probe);
+    if (why)
+        failed(probe, why);
+    else
+        succeeded(probe);
+    engine_queue(run->pod);
+    if (run->probe_failed && !run->stopping)
+        run_stop(run, setting(probe, "terminationGracePeriodSeconds",
+                              json_int(json_at(pod, "spec.terminationGracePeriodSeconds"), LOCAL_GRACE_SEC)));
+    else if (probe->kind != PROBE_STARTUP || why)
+        again(probe);
+}
+
+/* ---- a command ---- */
+
+static void exec_ended(void *arg, struct runtime_stream *s, const struct runtime_exit *how)
+{
+    char why[64];
+
+    (void)s;
+    snprintf(why, sizeof(why), "command ended with exit code %d", how ? how->code : -1);
+    conclude(arg, how && how->code == 0 ? NULL : why);
+}
+
+static void exec_failed(void *arg, struct runtime_stream *s, const char *sentence)
+{
+    CLEANUP(free) char *why = mem_strdup(sentence);
+
+    (void)s;
+    conclude(arg, why);
+}
+
+static void try_exec(struct probe *probe, const struct json *command)
+{
+    static const struct runtime_stream_events events = {.ended = exec_ended, .failed = exec_failed};
+    const char **argv = mem_zalloc((json_len(command) + 1) * sizeof(*argv));
+    struct runtime_exec exec = {.args = argv};
+    struct err err = {0};
+    size_t n = 0;
+
+    JSON_EACH(command, it)
+        argv[n++] = json_string_or(it, "");
+    if (n == 0 || runtime_exec(probe->run->container, &exec, &events, probe, &probe->exec, &err) < 0)
+        conclude(probe, n ? err.msg : "no command");
+    free(argv);
+}
+
+/* ---- a connection ---- */
+
+/* A number, or the name of one of the container's ports. */
+static uint16_t port_of(const struct probe *probe, const struct json *port)
+{
+    const char *name = json_string(port);
+    int64_t number = json_int(port, 0);
+
+    JSON_EACH(json_get(ctr_of(probe)->spec, "ports"), it)
+        if (name && streq(json_get_string(it, "name"), name))
+            number = json_int(json_get(it, "containerPort"), 0);
+    return number > 0 && number < 65536 ? (uint16_t)number : 0;
+}
+
+static void answer_over(struct probe *probe)
+{
+    const char *space = memchr(probe->answer, ' ', probe->answer_len);
+    int code = space ? atoi(space + 1) : 0;
+    char why[80];
+
+    snprintf(why, sizeof(why), "HTTP probe failed with statuscode: %d", code);
+    conclude(probe, code >= 200 && code < 400 ? NULL : why);
+}
+
+static void on_answer(void *arg, uint32_t events)
+{
+    struct probe *probe = arg;
+    ssize_t n = recv(probe->fd, probe->answer + probe->answer_len,
+                     sizeof(probe->answer) - 1 - probe->answer_len, MSG_DONTWAIT);
+
+    (void)events;
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n > 0) {
+        probe->answer_len += (size_t)n;
+        probe->answer[probe->answer_len] = '\0';
+    }
+    if (n <= 0 || probe->answer_len + 1 == sizeof(probe->answer) || strchr(probe->answer, '\n'))
+        answer_over(probe);
+}
+
+static void send_request(struct probe *probe, const struct json *get)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    buf_printf(&text, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: kube-probe/1.33\r\nAccept: */*\r\n",
+               json_string_or(json_get(get, "path"), "/"),
+               json_string_or(json_get(get, "host"), probe->run->pod->facts.pod_ip));
+    JSON_EACH(json_get(get, "httpHeaders"), it)
+        buf_printf(&text, "%s: %s\r\n", json_string_or(json_get(it, "name"), ""),
+                   json_string_or(json_get(it, "value"), ""));
+    buf_puts(&text, "Connection: close\r\n\r\n");
+    probe->answer_len = 0;
+    probe->answer[0] = '\0';
+    /* A fresh socket takes a request of this size at once. */
+    if (send(probe->fd, text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)text.len)
+        conclude(probe, "the request could not be sent");
+    else
+        probe->io = loop_io_new(probe->run->pod->engine->loop, probe->fd, EPOLLIN, on_answer, probe);
+}
+
+static void dialled(void *arg, int fd, const struct err *err)
+{
+    struct probe *probe = arg;
+    const struct json *get = json_get(probe->spec, "httpGet");
+
+    probe->dial = NULL;
+    probe->fd = fd;
+    if (fd < 0)
+        conclude(probe, err->msg);
+    else if (get)
+        send_request(probe, get);
+    else
+        conclude(probe, NULL);
+}
+
+/* ---- time ---- */
+
+static void begin(struct probe *probe)
+{
+    struct run *run = probe->run;
+    const struct json *command = json_at(probe->spec, "exec.command");
+    const struct json *get = json_get(probe->spec, "httpGet"), *tcp = json_get(probe->spec, "tcpSocket");
+    uint16_t port = port_of(probe, json_get(get ? get : tcp, "port"));
+
+    probe->busy = true;
+    probe->begun = clock_monotonic();
+    loop_timer_set(probe->timer, setting(probe, "timeoutSeconds", 1) * NSEC_PER_SEC);
+    if (command)
+        try_exec(probe, command);
+    else if (port)
+        probe->dial = podnet_dial(run->pod->engine->net, run->pod->uid, port, dialled, probe);
+    else
+        conclude(probe, get || tcp ? "no such port" : NULL);
+}
+
+static void on_timer(void *arg)
+{
+    struct probe *probe = arg;
+
+    if (probe->busy) {
+        if (probe->exec)
+            runtime_stream_signal(probe->exec, 9);
+        conclude(probe, "timeout");
+    } else if (ctr_of(probe)->state == CTR_RUNNING && probe->run->container && !probe->run->stopping) {
+        begin(probe);
+    }
+}
 
 void probes_start(struct run *run)
 {
     struct ctr *ctr = &run->pod->facts.ctrs[run->at];
+    struct probes *probes;
+    bool any = false;
 
-    ctr->ready = ctr->begun = true;
+    probes_stop(run);
+    for (int i = 0; i < PROBES; i++)
+        any = any || json_get(ctr->spec, probe_kinds[i].key);
+    ctr->begun = !json_get(ctr->spec, probe_kinds[PROBE_STARTUP].key);
+    ctr->ready = ctr->begun && !json_get(ctr->spec, probe_kinds[PROBE_READINESS].key);
+    run->probe_failed = false;
+    if (!any)
+        return;
+    probes = NEW(struct probes);
+    run->probes = probes;
+    probes->started = ctr->begun;
+    for (int i = 0; i < PROBES; i++) {
+        struct probe *probe = &probes->v[i];
+        const struct json *spec = json_get(ctr->spec, probe_kinds[i].key);
+
+        *probe = (struct probe){.run = run, .kind = (enum probe_kind)i, .fd = -1};
+        if (!spec)
+            continue;
+        probe->spec = json_copy(&probes->arena, spec);
+        probe->timer = loop_timer_new(run->pod->engine->loop, on_timer, probe);
+        if (i == PROBE_STARTUP || probes->started)
+            loop_timer_set(probe->timer, json_int(json_get(spec, "initialDelaySeconds"), 0) * NSEC_PER_SEC);
+    }
 }
 
 void probes_stop(struct run *run)
 {
-    (void)run;
+    struct probes *probes = TAKE_PTR(run->probes);
+
+    if (!probes)
+        return;
+    for (int i = 0; i < PROBES; i++) {
+        let_go(&probes->v[i]);
+        loop_timer_free(probes->v[i].timer);
+    }
+    arena_done(&probes->arena);
+    free(probes);
 }
