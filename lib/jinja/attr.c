@@ -35,8 +35,8 @@ static const char *const func_dunders[] = {
     "__code__",        "__globals__", "__closure__",    "__defaults__", "__dict__",     "__wrapped__",
     "__annotations__", "__func__",    "__kwdefaults__", "__builtins__",
 };
-static const char *const object_dunders[] = {"__dict__",  "__module__", "__weakref__", "__call__",
-                                             "__slots__", "__iter__",   "__len__",     "__next__"};
+static const char *const object_dunders[] = {"__dict__", "__module__", "__weakref__"};
+static const char *const loop_dunders[] = {"__call__", "__iter__", "__len__", "__next__"};
 
 static bool listed(const char *const *names, size_t n, struct str name)
 {
@@ -79,8 +79,14 @@ static bool has_dunder(struct jv obj, struct str name)
         return LISTED(func_dunders, name);
     case JV_NS:
         return false;
+    case JV_LOOP:
+        return LISTED(object_dunders, name) || LISTED(loop_dunders, name);
+    case JV_SELF:
+        return LISTED(object_dunders, name) || str_is(name, "__getitem__");
+    case JV_CYCLER:
+        return LISTED(object_dunders, name) || str_is(name, "__next__");
     default:
-        return LISTED(object_dunders, name);
+        return LISTED(object_dunders, name) || str_is(name, "__call__");
     }
 }
 
