@@ -334,32 +334,41 @@ void live_plan(struct live *live, int64_t now_ms, struct plan *plan)
     decide(live, now_ms, plan, true);
 }
 
-static uint64_t digest(uint64_t hash, const void *data, size_t len)
+static uint64_t digest(uint64_t hash, uint64_t value)
 {
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3ULL;
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+    return hash ^ hash >> 31;
+}
+
+static uint64_t digest_job(uint64_t hash, const struct workload *w)
+{
+    const uint64_t numbers[] = {w->id,          (uint64_t)w->phase,      (uint64_t)w->priority,
+                                w->epochs_done, w->attained_gpu_ms,      w->restarts,
+                                w->claim.len,   (uint64_t)w->started_ms, (uint64_t)w->saved_ms};
+
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        hash = digest(hash, numbers[i]);
+    for (uint32_t i = 0; i < w->placement.len; i++)
+        hash = digest(digest(hash, w->placement.v[i].node), w->placement.v[i].card);
+    for (const char *s = w->user; s && *s; s++)
+        hash = digest(hash, (unsigned char)*s);
     return hash;
 }
 
 uint64_t live_digest(const struct live *live)
 {
+    const struct space *space = &live->book.space;
     uint64_t hash = 0xcbf29ce484222325ULL;
 
-    VEC_EACH(&live->jobs, w) {
-        const uint64_t numbers[] = {w->id,          (uint64_t)w->phase,      (uint64_t)w->priority,
-                                    w->epochs_done, w->attained_gpu_ms,      w->restarts,
-                                    w->claim.len,   (uint64_t)w->started_ms, (uint64_t)w->saved_ms};
-
-        hash = digest(hash, numbers, sizeof(numbers));
-        hash = digest(hash, w->placement.v, sizeof(*w->placement.v) * w->placement.len);
-        hash = digest(hash, w->user ? w->user : "", w->user ? strlen(w->user) : 0);
-    }
+    VEC_EACH(&live->jobs, w)
+        hash = digest_job(hash, w);
+    for (uint32_t i = 0; i < space->card_count; i++)
+        hash = digest(hash, (uint64_t)space->cards[i].used);
     if (live->book.policy->timed) /* their queues are as of the last decision */
         return hash;
     VEC_EACH(&live->book.waiting, key)
-        hash = digest(hash, &key->job, sizeof(key->job));
+        hash = digest(hash, key->job);
     VEC_EACH(&live->book.running, key)
-        hash = digest(hash, &key->job, sizeof(key->job));
-    return digest(hash, live->book.space.cards,
-                  sizeof(*live->book.space.cards) * live->book.space.card_count);
+        hash = digest(hash, key->job);
+    return hash;
 }

@@ -219,7 +219,8 @@ static void keys_sort(const struct book *book, struct key *v, size_t len)
                 v[k] = v[k - 1];
             v[k] = one;
         }
-    to = room = mem_alloc(sizeof(*v) * len);
+    room = mem_alloc(sizeof(*v) * len);
+    to = room;
     for (size_t width = RUN; width < len; width *= 2) {
         struct key *swap = from;
 
