@@ -177,6 +177,7 @@ int parse_template(struct parser *p, struct node **ret, unsigned *mentions);
 int p_fail(struct parser *p, uint32_t line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 #define p_fail(...) (p_fail(__VA_ARGS__), err_minus_one_())
 int p_next(struct parser *p);
+int p_skip_two(struct parser *p);
 int p_look(struct parser *p, struct tok **ret);
 int p_expect(struct parser *p, enum tok_type type); /* and moves on */
 int p_expect_name(struct parser *p, const char *name);

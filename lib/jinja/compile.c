@@ -179,6 +179,7 @@ static void close_loop(struct compiler *c, struct cloop *loop)
 static int compile_loop(struct compiler *c, const struct node *node)
 {
     struct cloop loop = {.up = c->func->loop, .open = (uint32_t)c->func->open.len};
+    struct centry *loop_entry = NULL;
     uint32_t empty = 0, loop_slot = 0, skip;
     int failed;
 
@@ -189,14 +190,14 @@ static int compile_loop(struct compiler *c, const struct node *node)
     }
     scope_push(c);
     if (node->flags & NF_EXTENDED)
-        declare_param(c, STR("loop"));
+        loop_entry = declare_param(c, STR("loop"));
     sym_target_params(c, node->a);
     sym_visit_list(c, node->c);
     for (struct centry *e = c->scope->first; e; e = e->next)
         if (e->load == LOAD_PARAM)
             e->slot = add_slot(c, c->names.v[e->name].text);
-    if (node->flags & NF_EXTENDED)
-        loop_slot = c->scope->first->slot;
+    if (loop_entry)
+        loop_slot = loop_entry->slot;
     set_line(c, node);
     emit(c, OP_FOR, 0, (node->flags & NF_EXTENDED ? 1 : 0) | (node->flags & NF_RECURSIVE ? 2 : 0), loop_slot,
          0);
@@ -315,7 +316,7 @@ static int compile_defaults(struct compiler *c, const struct node *node)
         skip = emit(c, OP_JUMP_SET, 0, 0, entry->slot, 0);
         if (at < plain) {
             emit(c, OP_UNDEF_PARAM, add_str(c, arg->name), 0, 0, 1);
-        } else {
+        } else if (fallback) {
             if (compile_expr(c, fallback) < 0)
                 return -1;
             fallback = fallback->next;
@@ -518,9 +519,9 @@ static int compile_with(struct compiler *c, const struct node *node)
     for (uint32_t i = node->n; i-- > 0;) {
         const struct node *t = node->a;
 
-        for (uint32_t k = 0; k < i; k++)
+        for (uint32_t k = 0; t && k < i; k++)
             t = t->next;
-        if (compile_store(c, t) < 0)
+        if (t && compile_store(c, t) < 0)
             return -1;
     }
     if (compile_body(c, node->c) < 0)
@@ -573,7 +574,7 @@ static int compile_if(struct compiler *c, const struct node *node)
     bool soft = c->scope->soft;
     int failed = 0;
 
-    while (branch && !failed) {
+    do {
         uint32_t skip;
 
         set_line(c, branch);
@@ -586,7 +587,7 @@ static int compile_if(struct compiler *c, const struct node *node)
         if (branch || node->d)
             vec_push(&ends, emit(c, OP_JUMP, 0, 0, 0, 0));
         patch(c, skip);
-    }
+    } while (branch && !failed);
     failed = failed || (node->d && compile_branch(c, node->d) < 0);
     VEC_EACH(&ends, at)
         patch(c, *at);

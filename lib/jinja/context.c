@@ -257,8 +257,8 @@ static int default_module(struct run *r, const struct jinja_template *tmpl, stru
 
 int do_include(struct run *r, struct unit *unit, struct jv name, struct jdict *locals, bool ignore_missing)
 {
-    const struct jinja_template *tmpl;
-    struct jmodule *module;
+    const struct jinja_template *tmpl = NULL;
+    struct jmodule *module = NULL;
     struct ctx *ctx;
     int found = select_template(r, name, &tmpl);
 
@@ -267,7 +267,7 @@ int do_include(struct run *r, struct unit *unit, struct jv name, struct jdict *l
         *r->err = (struct jinja_error){0};
         return 0;
     }
-    if (found <= 0)
+    if (found <= 0 || !tmpl)
         return found == 0 && !ignore_missing ? not_found(r, name) : found;
     if (!locals) {
         if (default_module(r, tmpl, &module) < 0)
@@ -280,10 +280,10 @@ int do_include(struct run *r, struct unit *unit, struct jv name, struct jdict *l
 
 int do_import(struct run *r, struct unit *unit, struct jv name, struct jdict *locals, struct jv *ret)
 {
-    const struct jinja_template *tmpl;
-    struct jmodule *module;
+    const struct jinja_template *tmpl = NULL;
+    struct jmodule *module = NULL;
 
-    if (get_template(r, name, &tmpl) < 0)
+    if (get_template(r, name, &tmpl) < 0 || !tmpl)
         return -1;
     if (locals ? make_module(r, ctx_new(r, tmpl, chain_of(r, unit->ctx, locals)), tmpl, &module) < 0
                : default_module(r, tmpl, &module) < 0)
@@ -304,10 +304,10 @@ static struct block_stack *find_block(struct ctx *ctx, struct str name)
 
 int do_extends(struct run *r, struct unit *unit, struct jv name)
 {
-    const struct jinja_template *tmpl;
+    const struct jinja_template *tmpl = NULL;
     struct ctx *ctx = unit->ctx;
 
-    if (get_template(r, name, &tmpl) < 0)
+    if (get_template(r, name, &tmpl) < 0 || !tmpl)
         return -1;
     unit->parent = tmpl;
     for (uint32_t i = 0; i < tmpl->nblocks; i++) {

@@ -6,7 +6,7 @@
 static int to_json(struct run *r, struct jv v, struct json *ret)
 {
     struct json *inner;
-    struct jv text;
+    struct jv text = JV_OF_NONE;
 
     if (run_enter(r) < 0 || charge(r, 1) < 0)
         return -1;
@@ -27,7 +27,7 @@ static int to_json(struct run *r, struct jv v, struct json *ret)
         inner = json_new_object(r->arena);
         dict_expand(r, v.dict);
         for (uint32_t i = 0; i < v.dict->len; i++) {
-            struct json member;
+            struct json member = {0};
 
             if (to_str(r, v.dict->v[i].key, &text) < 0 || to_json(r, v.dict->v[i].value, &member) < 0)
                 return -1;
@@ -40,7 +40,7 @@ static int to_json(struct run *r, struct jv v, struct json *ret)
         inner = json_new_array(r->arena);
         list_expand(r, v.list);
         for (uint32_t i = 0; i < v.list->len; i++) {
-            struct json item;
+            struct json item = {0};
 
             if (to_json(r, v.list->v[i], &item) < 0)
                 return -1;

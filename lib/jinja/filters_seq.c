@@ -283,7 +283,7 @@ static int join_items(struct run *r, struct call *c, const struct getter *g, boo
             put_str(r, &r->scratch, item) < 0 || text_check(&t) < 0 || charge(r, 1) < 0)
             break;
     }
-    if (r->failed) {
+    if (more < 0 || r->failed) {
         text_drop(&t);
         return -1;
     }
@@ -402,11 +402,12 @@ static int filter_last(struct run *r, struct call *c, struct jv *ret)
 
 static int filter_reverse(struct run *r, struct call *c, struct jv *ret)
 {
+    const struct jv none = JV_OF_NONE, backwards = JV_OF_INT(-1);
     struct jlist *list;
     int ok;
 
     if (c->self.type == JV_STR)
-        return get_slice(r, c->self, JV_OF_NONE, JV_OF_NONE, JV_OF_INT(-1), ret);
+        return get_slice(r, c->self, none, none, backwards, ret);
     ok = reversed(r, c->self, ret);
     if (ok != 0)
         return ok < 0 ? -1 : 0;

@@ -162,8 +162,9 @@ static int convert_text(struct run *r, struct buf *buf, const struct spec *s, co
 
 static int convert_char(struct run *r, struct buf *buf, const struct spec *s, struct jv v)
 {
-    char text[4];
+    char text[4] = {0};
     int64_t cp;
+    size_t n;
 
     if (v.type == JV_STR) {
         if (utf8_count(jv_view(v)) != 1)
@@ -176,7 +177,8 @@ static int convert_char(struct run *r, struct buf *buf, const struct spec *s, st
         return -1;
     if (cp < 0 || cp > 0x10ffff)
         return raise(r, JINJA_OVERFLOW_ERROR, "%%c arg not in range(0x110000)");
-    return put_text(r, buf, s, (struct str){text, utf8_put(text, (uint32_t)cp)});
+    n = utf8_put(text, (uint32_t)cp);
+    return put_text(r, buf, s, (struct str){text, n});
 }
 
 static int convert_number(struct run *r, struct buf *buf, const struct spec *s, const struct args *a,

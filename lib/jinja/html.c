@@ -306,7 +306,7 @@ static struct str tail_of(struct str s)
 static void put_word(struct buf *buf, const struct urlize *u, struct str word)
 {
     static const char *const pairs[][2] = {{"(", ")"}, {"<", ">"}, {"&lt;", "&gt;"}};
-    struct str middle = word, tail;
+    struct str middle, tail;
     size_t head = 0;
 
     for (;;) {
@@ -408,9 +408,10 @@ static size_t put_entity(struct buf *buf, struct str s)
         size_t first = n = hex ? 3 : 2;
 
         for (; n < s.len; n++) {
-            int c = s.s[n], d = c >= '0' && c <= '9'                            ? c - '0'
-                                : hex && (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
-                                                                                : -1;
+            int c = (unsigned char)s.s[n], d = c >= '0' && c <= '9' ? c - '0'
+                                               : hex && (c | 0x20) >= 'a' && (c | 0x20) <= 'f'
+                                                   ? (c | 0x20) - 'a' + 10
+                                                   : -1;
 
             if (d < 0)
                 break;

@@ -359,14 +359,14 @@ static int view_isdisjoint(struct run *r, struct call *c, struct jv *ret)
 {
     struct jiter it;
     struct jv item;
-    int more, in = 0;
+    int more = 0, in = 0;
 
     if (iter_init(r, c->a[0], &it) < 0)
         return -1;
     while (in == 0 && (more = iter_next(r, &it, &item)) == 1)
         in = charge(r, 1) < 0 ? -1 : jv_contains(r, c->self, item);
     *ret = JV_OF_BOOL(in == 0);
-    return in < 0 || r->failed ? -1 : 0;
+    return in < 0 || more < 0 ? -1 : 0;
 }
 
 const struct native view_methods[] = {{"isdisjoint", view_isdisjoint, "/other", 1}};

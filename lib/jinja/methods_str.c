@@ -678,7 +678,7 @@ static int str_partition(struct run *r, struct call *c, struct jv *ret)
     if (sep.len == 0)
         return raise(r, JINJA_VALUE_ERROR, "empty separator");
     hit = right ? find_last(s, sep) : memmem(s.s, s.len, sep.s, sep.len);
-    push_part(r, list, right && !hit ? end : s.s, hit ? hit : right ? end : end, markup_of(c));
+    push_part(r, list, right && !hit ? end : s.s, hit ? hit : end, markup_of(c));
     push_part(r, list, hit ? hit : end, hit ? hit + sep.len : end, markup_of(c));
     push_part(r, list, hit ? hit + sep.len : right ? s.s : end, end, markup_of(c));
     *ret = jv_tuple(list);
@@ -694,7 +694,7 @@ static int str_join(struct run *r, struct call *c, struct jv *ret)
     int more, at = 0;
 
     if (iter_init(r, c->a[0], &it) < 0)
-        return r->err->kind == JINJA_TYPE_ERROR ? -1 : -1;
+        return -1;
     while ((more = iter_next(r, &it, &item)) == 1) {
         if (markup_of(c) ? to_escaped(r, item, &item) < 0 : false)
             break;

@@ -563,7 +563,7 @@ static bool put_short_float(struct buf *buf, double d)
 
 void put_float(struct buf *buf, double d)
 {
-    char text[40], digits[24], *e;
+    char text[40], digits[24] = "0", *e;
     int exponent, n = 0;
 
     if (isnan(d) || isinf(d)) {

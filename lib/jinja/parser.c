@@ -36,6 +36,11 @@ int p_next(struct parser *p)
     return 0;
 }
 
+int p_skip_two(struct parser *p)
+{
+    return p_next(p) < 0 ? -1 : p_next(p);
+}
+
 int p_look(struct parser *p, struct tok **ret)
 {
     if (!p->has_ahead) {
@@ -363,7 +368,7 @@ static int parse_keyword(struct parser *p, struct node **ret)
 
     kw->name = p->tok.text;
     *ret = kw;
-    if (p_next(p) < 0 || p_next(p) < 0)
+    if (p_skip_two(p) < 0)
         return -1;
     return parse_expression(p, 0, &kw->a);
 }
@@ -693,7 +698,7 @@ static int compare_op(struct parser *p)
         if (p_look(p, &ahead) < 0)
             return -1;
         if (p_is_name(ahead, "in"))
-            return p_next(p) < 0 || p_next(p) < 0 ? -1 : OP_NOTIN;
+            return p_skip_two(p) < 0 ? -1 : OP_NOTIN;
     }
     return 0;
 }

@@ -283,7 +283,7 @@ static int parse_context(struct parser *p, struct node *node)
     if (!p_is_name(ahead, "context"))
         return 0;
     node->flags = (uint16_t)((node->flags & ~NF_CONTEXT) | (with ? NF_CONTEXT : 0));
-    return p_next(p) < 0 || p_next(p) < 0 ? -1 : 1;
+    return p_skip_two(p) < 0 ? -1 : 1;
 }
 
 static int parse_include(struct parser *p, struct node **ret)
@@ -300,7 +300,7 @@ static int parse_include(struct parser *p, struct node **ret)
             return -1;
         if (p_is_name(ahead, "missing")) {
             node->flags |= NF_IGNORE;
-            if (p_next(p) < 0 || p_next(p) < 0)
+            if (p_skip_two(p) < 0)
                 return -1;
         }
     }
@@ -387,7 +387,7 @@ static int parse_signature(struct parser *p, struct node *node)
         if (p->tok.type == T_ASSIGN) {
             if (p_next(p) < 0 || parse_expression(p, 0, defaults) < 0)
                 return -1;
-            defaults = &(*defaults)->next;
+            defaults = *defaults ? &(*defaults)->next : defaults;
         } else if (node->b) {
             return p_fail(p, p->tok.line, "non-default argument follows default argument");
         }
@@ -454,7 +454,7 @@ static int parse_print(struct parser *p, struct node **ret)
             return -1;
         if (parse_expression(p, 0, tail) < 0)
             return -1;
-        tail = &(*tail)->next;
+        tail = *tail ? &(*tail)->next : tail;
     }
     return 0;
 }
@@ -509,7 +509,7 @@ static int parse_statement(struct parser *p, struct node **ret)
             continue;
         if (p_enter(p) < 0)
             return -1;
-        p->tags = &tag;
+        p->tags = &tag; /* cppcheck-suppress autoVariables ; taken back below, or all ends */
         if (statements[i].parse(p, ret) < 0)
             return -1;
         p->tags = tag.up;
@@ -561,7 +561,7 @@ static int parse_body(struct parser *p, struct node **ret)
                 return 0;
             if (parse_statement(p, tail) < 0)
                 return -1;
-            tail = &(*tail)->next;
+            tail = *tail ? &(*tail)->next : tail;
             if (p_expect(p, T_BLOCK_END) < 0)
                 return -1;
             break;

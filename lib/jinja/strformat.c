@@ -184,8 +184,9 @@ static int format_int(struct run *r, struct buf *buf, const struct fspec *s, str
                          : s->type == 'X'      ? "0X"
                                                : "0x";
     bool negative;
-    char text[4];
+    char text[4] = {0};
     int64_t cp;
+    size_t n;
 
     if (s->type && strchr("eEfFgG%", s->type))
         return format_float(r, buf, s, v);
@@ -202,7 +203,8 @@ static int format_int(struct run *r, struct buf *buf, const struct fspec *s, str
             return -1;
         if (cp < 0 || cp > 0x10ffff)
             return raise(r, JINJA_OVERFLOW_ERROR, "%%c arg not in range(0x110000)");
-        return put_aligned(r, buf, s, '<', "", (struct str){text, utf8_put(text, (uint32_t)cp)});
+        n = utf8_put(text, (uint32_t)cp);
+        return put_aligned(r, buf, s, '<', "", (struct str){text, n});
     }
     if (put_int_base(r, &digits, v, base, s->type == 'X') < 0)
         return -1;
