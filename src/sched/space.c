@@ -196,13 +196,13 @@ static double node_score(const struct space *space, const struct query *q, uint3
 
     if (q->gpus == 0)
         score = node->cards * 1e9 + (double)node->free.cpu_milli;
-    else if (q->rule == PLACE_FRAGMENT && q->frag)
-        return frag_gradient(q->frag, space, n, q->demand, slots, q->gpus);
     else if (demand_whole(q->demand))
         score = node->whole * 1e6 + card->total;
     else
         score = (card_whole(card) != q->spread_shares ? 1e9 + node->whole * 1e6 : 0) +
                 (card_free(card) - (int32_t)q->demand->mib);
+    if (q->rule == PLACE_FRAGMENT && q->frag) /* best fit decides between equals */
+        return frag_gradient(q->frag, space, n, q->demand, slots, q->gpus) + score * 1e-15;
     return q->rule == PLACE_EMPTIEST ? -score : score;
 }
 
@@ -229,6 +229,47 @@ static uint32_t least_whole(const struct space *space, const struct query *q)
     return k;
 }
 
+/* Fragmentation differs from card to card: of those with as much free, one is tried. */
+static bool least_fragmenting(const struct space *space, const struct query *q, uint32_t n, struct slot *ret,
+                              double *score)
+{
+    const struct space_node *node = &space->nodes[n];
+    const struct card *cards = &space->cards[node->card0];
+    bool found = false;
+
+    if (!node_may(space, q, n) || !resources_fit(q->demand->each, node->free))
+        return false;
+    for (uint32_t c = 0; c < node->cards; c++) {
+        struct slot slot = {n, c, q->demand->mib};
+        bool seen = cards[c].total == 0 || card_free(&cards[c]) < (int32_t)q->demand->mib;
+        double one;
+
+        for (uint32_t k = 0; k < c && !seen; k++)
+            seen = card_free(&cards[k]) == card_free(&cards[c]) && cards[k].total == cards[c].total;
+        if (seen)
+            continue;
+        one = node_score(space, q, n, &slot);
+        if (!found || one < *score) {
+            *score = one;
+            *ret = slot;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* The place on this node, and how good it is. */
+static bool try_node(const struct space *space, const struct query *q, uint32_t n, struct slot *ret,
+                     double *score)
+{
+    if (q->rule == PLACE_FRAGMENT && q->frag && q->gpus == 1 && !demand_whole(q->demand))
+        return least_fragmenting(space, q, n, ret, score);
+    if (!space_place_on(space, q, n, ret))
+        return false;
+    *score = node_score(space, q, n, ret);
+    return true;
+}
+
 static bool place_unit(const struct space *space, const struct query *q, struct slot *ret)
 {
     struct slot slots[NODE_GPUS_MAX];
@@ -244,9 +285,8 @@ static bool place_unit(const struct space *space, const struct query *q, struct 
 
         if (whole ? node->whole < q->gpus : q->gpus && node->max_free < (int32_t)q->demand->mib)
             continue;
-        if ((found && cannot_win(q, node, best)) || !space_place_on(space, q, n, slots))
+        if ((found && cannot_win(q, node, best)) || !try_node(space, q, n, slots, &score))
             continue;
-        score = node_score(space, q, n, slots);
         if (!found || score < best) {
             found = true;
             best = score;

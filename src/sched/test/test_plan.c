@@ -307,6 +307,33 @@ static void test_idle_gpus_go_to_an_elastic_job_and_back(void **state)
     done(&f);
 }
 
+/* A share on the half-used card of node 0 leaves a rest that is of no use to the usual half-card job; on node
+ * 1 it fills up. */
+static void test_fragments_are_left_where_the_usual_jobs_can_use_them(void **state)
+{
+    struct mix_row mix[] = {{.demand = {.min_gpus = 1, .max_gpus = 1, .mib = 12288}, .weight = 1}};
+    struct fixture f;
+    struct workload *half, *third;
+
+    (void)state;
+    init(&f, 2, 1);
+    half = running(&f, job(&f, "half", "ann", 1), 0);
+    half->demand.mib = f.slots[0][0].mib = 12288;
+    third = running(&f, job(&f, "third", "bob", 1), 0);
+    third->demand.mib = f.slots[1][0].mib = 10240;
+    f.slots[1][0].node = 1;
+    job(&f, "small", "cem", 1)->demand.mib = 2048;
+    f.view.options.place = PLACE_FRAGMENT;
+    f.view.mix = mix;
+    f.view.mix_len = 1;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, &f.jobs[2])->slots[0].node, 1);
+    f.view.options.place = PLACE_BEST_FIT;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, &f.jobs[2])->slots[0].node, 0);
+    done(&f);
+}
+
 static void test_list_policies_run_who_is_first_in_their_order(void **state)
 {
     struct fixture f;
@@ -365,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_a_gang_starts_over_several_nodes_or_not_at_all),
         cmocka_unit_test(test_nodes_are_held_for_the_first_that_waits),
         cmocka_unit_test(test_idle_gpus_go_to_an_elastic_job_and_back),
+        cmocka_unit_test(test_fragments_are_left_where_the_usual_jobs_can_use_them),
         cmocka_unit_test(test_list_policies_run_who_is_first_in_their_order),
         cmocka_unit_test(test_pressure_takes_the_fewest_gpus_that_are_in_time),
     };

@@ -37,7 +37,7 @@ void world_init(struct world *world, uint64_t seed, const struct sched_policy *p
     }
     world->options = sched_defaults;
     world->options.min_run_ms = world_random(world, 2) * 5000;
-    world->options.place = (enum place_rule)world_random(world, 2);
+    world->options.place = (enum place_rule)world_random(world, 3);
     world->options.spread_shares = world_random(world, 4) == 0;
     world->live = live_new(policy, &world->cluster, &world->options, NULL);
 }
