@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -235,6 +236,76 @@ def test_exec_gives_output_and_exit_code(node):
     done = node.kubectl("exec", "inside", "--", "sh", "-c", "hostname; exit 4")
     assert (done.out, done.code) == ("inside\n", 4)
     assert node.kubectl("exec", "-i", "inside", "--", "cat", stdin="through").ok() == "through"
+
+
+def test_probes(node):
+    create(node,
+           pod("healthy", "sleep .5; mkdir /tmp/w; echo ok > /tmp/w/ok; cd /tmp/w; exec python3 -m http.server 8080",
+               "Always", ports=[{"containerPort": 8080, "name": "web", "hostPort": 18080}],
+               startupProbe={"exec": {"command": ["test", "-e", "/tmp/w/ok"]}, "periodSeconds": 1},
+               readinessProbe={"httpGet": {"path": "/ok", "port": "web"}, "periodSeconds": 1}),
+           pod("sick", "exec sleep 1000", "Always", spec={"terminationGracePeriodSeconds": 1},
+               livenessProbe={"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}))
+    node.kubectl("wait", "--for=condition=Ready", "pod/healthy", "--timeout=20s").ok()
+    with urllib.request.urlopen("http://127.0.0.1:18080/ok", timeout=10) as answer:
+        assert answer.read() == b"ok\n"
+    until(node, "sick", lambda p: p["status"]["containerStatuses"][0]["restartCount"] > 0, "is restarted")
+
+
+def as_nobody(node, name, **spec):
+    """A pod that the user nobody makes, by the socket."""
+    one = pod(name, "id -u; touch /h/file; cat /etc/shadow", **spec)
+    body = json.dumps(one)
+    done = harness.run(["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "curl", "-sf",
+                        "--unix-socket", node.socket, "-H", "Content-Type: application/json", "-d", body,
+                        "http://berth/api/v1/namespaces/nobody/pods"])
+    done.ok()
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl on PATH")
+def test_ordinary_users_have_their_own_rights(node, tmp_path):
+    node.kubectl("create", "namespace", "nobody").ok()
+    os.chmod(node.socket_folder, 0o755)
+    open_dir = pathlib.Path("/tmp") / f"berth-nobody-{os.getpid()}"
+    closed = open_dir / "closed"
+    open_dir.mkdir()
+    try:
+        (closed / "inner").mkdir(parents=True)
+        closed.chmod(0o700)
+        open_dir.chmod(0o777)
+        mount = [{"name": "h", "mountPath": "/h"}]
+
+        def volume(path):
+            return {"volumes": [{"name": "h", "hostPath": {"path": str(path)}}]}
+        as_nobody(node, "mine", spec=volume(open_dir), volumeMounts=mount)
+        as_nobody(node, "theirs", spec=volume(closed / "inner"), volumeMounts=mount)
+        as_nobody(node, "sub", spec=volume(open_dir),
+                  volumeMounts=[{**mount[0], "subPath": "closed/inner"}])
+        as_nobody(node, "root", spec={**volume(open_dir), "securityContext": {"runAsUser": 0}},
+                  volumeMounts=mount)
+        ns = ["-n", "nobody"]
+        node.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/mine", *ns, "--timeout=20s").ok()
+        assert node.kubectl("logs", "mine", *ns).ok() == "65534\n"
+        assert (open_dir / "file").stat().st_uid == 65534
+        for name in ("theirs", "sub"):
+            harness.wait(lambda n=name: "Permission denied" in node.kubectl(
+                "get", "events", *ns, "--field-selector", f"involvedObject.name={n}").out, f"{name} is refused")
+        harness.wait(lambda: "CreateContainerConfigError" in node.kubectl("get", "pod", "root", *ns).out,
+                     "root is refused")
+    finally:
+        shutil.rmtree(open_dir)
+
+
+def test_pods_wait_for_cards(node):
+    cards = {"resources": {"limits": {"nvidia.com/gpu": 3}}}
+    create(node, pod("first", "exec sleep 1000", spec={"terminationGracePeriodSeconds": 1}, **cards),
+           pod("second", "true", **cards))
+    phase(node, "first", "Running")
+    found = until(node, "second", lambda p: p["status"].get("conditions"), "says why it waits")
+    assert [c["message"] for c in found["status"]["conditions"] if c["type"] == "PodScheduled"] == \
+        ["0/1 nodes are available: 1 Insufficient nvidia.com/gpu."]
+    node.kubectl("delete", "pod", "first").ok()
+    phase(node, "second", "Succeeded")
 
 
 @pytest.fixture

@@ -209,7 +209,7 @@ static int make_folders(const struct local_engine *engine, struct err *err)
     CLEANUP(free) char *pods = mem_printf("%s/pods", engine->data_dir);
     CLEANUP(free) char *volumes = mem_printf("%s/volumes", engine->data_dir);
 
-    return dir_make(pods, 0711, err) < 0 || dir_make(volumes, 0700, err) < 0 ? -1 : 0;
+    return dir_make(pods, 0700, err) < 0 || dir_make(volumes, 0700, err) < 0 ? -1 : 0;
 }
 
 int local_engine_new(const struct local_config *config, struct local_engine **ret, struct err *err)

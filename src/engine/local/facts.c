@@ -169,9 +169,17 @@ void ctr_stuck(struct ctr *ctr, const char *reason, const char *message, int64_t
 {
     ctr->state = CTR_STUCK;
     ctr->failures++;
+    ctr->stuck_at = now;
     ctr->retry_at = now + backoff_sec(ctr->failures) * NSEC_PER_SEC;
     copy(ctr->reason, sizeof(ctr->reason), reason);
     set_text(&ctr->message, message);
+}
+
+const char *ctr_stuck_reason(const struct ctr *ctr, int64_t now)
+{
+    if (streq(ctr->reason, "ErrImagePull") && now >= ctr->stuck_at + STUCK_SHOWN_SEC * NSEC_PER_SEC)
+        return "ImagePullBackOff";
+    return ctr->reason;
 }
 
 void ctr_started(struct ctr *ctr, int64_t time)

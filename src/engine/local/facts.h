@@ -9,6 +9,7 @@
 #define FACTS_CONTAINERS_MAX 256
 #define BACKOFF_FIRST_SEC    10
 #define BACKOFF_MAX_SEC      300
+#define STUCK_SHOWN_SEC      1   /* ErrImagePull, then ImagePullBackOff until the next try */
 #define BACKOFF_RESET_SEC    600 /* who ran for so long begins anew */
 
 enum ctr_state {
@@ -39,11 +40,11 @@ struct ctr {
     unsigned quick;    /* ends in a row without a long run between: decides the back-off */
     unsigned failures; /* pulls or starts in a row */
     int64_t retry_at;  /* of STUCK */
+    int64_t stuck_at;  /* of STUCK */
     char reason[48];   /* of STUCK: "ErrImagePull" */
     char *message;     /* of STUCK; heap */
     int64_t started;   /* of RUNNING */
     bool ready, begun; /* by the probes; without any: as soon as it runs */
-    bool retried;      /* STUCK was shown once under its first name: ImagePullBackOff from now on */
     char image_id[800];
     char id[160];        /* runtime's id of the newest run; "" none */
     struct ctr_end end;  /* of EXITED, and while the next run is prepared */
@@ -88,5 +89,7 @@ static inline bool ctr_alive(const struct ctr *ctr)
     return ctr->state == CTR_STARTING || ctr->state == CTR_RUNNING;
 }
 
+/* What a STUCK container waits for, as shown at that time. */
+const char *ctr_stuck_reason(const struct ctr *ctr, int64_t now);
 int64_t backoff_sec(unsigned failures); /* 0: 0, 1: 10, 2: 20 … 300 */
 void facts_fail(struct facts *facts, const char *reason, const char *message);

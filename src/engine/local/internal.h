@@ -141,7 +141,16 @@ void run_free(struct run *run);
 /* user.c */
 int user_find(const struct local_engine *engine, const struct json *pod, struct pod_user *ret,
               struct err *err);
-/* Opens a path with the rights of the user; admins: root's. */
+/* From enter to leave this thread has the rights of the user in the file system; admins: root's. -1: errno.
+ */
+struct user_rights {
+    bool other;
+    int len;
+    gid_t groups[1024];
+};
+int user_enter(const struct pod_user *user, struct user_rights *saved);
+void user_leave(const struct user_rights *saved); /* keeps errno */
+/* Opens a path with the rights of the user. */
 int user_open(const struct pod_user *user, const char *path, int flags, struct err *err);
 int user_mkdir(const struct pod_user *user, const char *path, struct err *err); /* with parents */
 
@@ -173,6 +182,11 @@ void binder_look(struct local_engine *engine);
 
 /* sweep.c: what an earlier engine left. */
 void sweep_start(struct local_engine *engine);
+
+/* dial.c: as podnet_dial, also for pods in the host's network. */
+struct dial;
+struct dial *dial_new(struct pod *pod, uint16_t port, podnet_dial_fn fn, void *arg);
+void dial_cancel(struct dial *dial); /* NULL is fine */
 
 /* ops.c */
 void ops_init(struct local_engine *engine);

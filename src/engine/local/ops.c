@@ -1,5 +1,6 @@
 /* What the API asks of pods: logs, commands, the main process' streams, ports. */
 #include "api/kube/log_reader.h"
+#include "base/clock.h"
 #include "engine/local/internal.h"
 
 /* ---- who is asked ---- */
@@ -69,7 +70,7 @@ static int which_run(const struct pod *pod, const struct ctr *ctr, bool previous
 static const char *waits_for(const struct pod *pod, const struct ctr *ctr)
 {
     if (ctr->state == CTR_STUCK)
-        return ctr->retried && streq(ctr->reason, "ErrImagePull") ? "ImagePullBackOff" : ctr->reason;
+        return ctr_stuck_reason(ctr, clock_now());
     return ctr->init || plan_initialized(&pod->facts) ? "ContainerCreating" : "PodInitializing";
 }
 
@@ -246,7 +247,7 @@ static void stream_free(struct pod_stream *stream)
 /* ---- ports ---- */
 
 struct pod_dial {
-    struct podnet_dial *dial;
+    struct dial *dial;
     void (*done)(void *arg, int fd, const struct err *err);
     void *arg;
 };
@@ -262,7 +263,6 @@ static int dial_open(void *arg, const struct pod_ref *ref, uint16_t port,
                      void (*done)(void *done_arg, int fd, const struct err *err), void *done_arg,
                      struct pod_dial **ret, struct err *err)
 {
-    struct local_engine *engine = arg;
     struct pod_dial *dial;
 
     if (check(arg, ref, NULL, err) < 0)
@@ -270,14 +270,14 @@ static int dial_open(void *arg, const struct pod_ref *ref, uint16_t port,
     dial = NEW(struct pod_dial);
     dial->done = done;
     dial->arg = done_arg;
-    dial->dial = podnet_dial(engine->net, ref->uid, port, dialled, dial);
+    dial->dial = dial_new(engine_pod(arg, ref->uid), port, dialled, dial);
     *ret = dial;
     return 0;
 }
 
-static void dial_cancel(struct pod_dial *dial)
+static void dial_give_up(struct pod_dial *dial)
 {
-    podnet_dial_cancel(dial->dial);
+    dial_cancel(dial->dial);
     free(dial);
 }
 
@@ -296,7 +296,7 @@ void ops_init(struct local_engine *engine)
         .stream_pause = stream_pause,
         .stream_free = stream_free,
         .dial = dial_open,
-        .dial_cancel = dial_cancel,
+        .dial_cancel = dial_give_up,
     };
 }
 

@@ -58,7 +58,9 @@ static void advance(const struct facts *facts, size_t i, int64_t now, struct pla
         if (ctr->retry_at <= now)
             step(plan, PLAN_PULL, i);
         else
-            wake(plan, ctr->retry_at);
+            wake(plan, ctr_stuck_reason(ctr, now) == ctr->reason && streq(ctr->reason, "ErrImagePull")
+                           ? ctr->stuck_at + STUCK_SHOWN_SEC * NSEC_PER_SEC
+                           : ctr->retry_at);
         break;
     case CTR_EXITED:
         at = plan_restart_at(facts, ctr);

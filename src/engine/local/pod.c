@@ -174,6 +174,10 @@ static void delete_object(struct pod *pod)
     struct delete_options options = {.has_grace = true, .uid = pod->uid};
     struct written written;
 
+    /* Finalizers hold it: it goes when the last of them does. */
+    if (json_len(json_at(pod->doc, "metadata.finalizers")) &&
+        json_int(json_at(pod->doc, "metadata.deletionGracePeriodSeconds"), -1) == 0)
+        return;
     registry_delete(pod->engine->registry, &write, kind_by_id(KIND_POD), pod->ns, pod->name, &options,
                     &written);
 }
@@ -229,14 +233,6 @@ static void sleep_until(struct pod *pod, const struct plan *plan, int64_t now)
 {
     int64_t at = plan->wake_at;
 
-    for (size_t i = 0; i < pod->facts.len; i++) { /* a failed pull is shown as such for a moment only */
-        struct ctr *ctr = &pod->facts.ctrs[i];
-
-        if (ctr->state == CTR_STUCK && !ctr->retried && streq(ctr->reason, "ErrImagePull")) {
-            ctr->retried = true;
-            at = now + NSEC_PER_SEC;
-        }
-    }
     if (pod->sandbox == SANDBOX_NONE && pod->volumes_retry > now && (!at || pod->volumes_retry < at))
         at = pod->volumes_retry;
     if (at)

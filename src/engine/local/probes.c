@@ -29,7 +29,7 @@ struct probe {
     bool busy;
     int64_t begun; /* of the try under way, monotonic */
     struct runtime_stream *exec;
-    struct podnet_dial *dial;
+    struct dial *dial;
     struct loop_io *io;
     int fd;
     char answer[ANSWER_MAX];
@@ -58,7 +58,7 @@ static void let_go(struct probe *probe)
 {
     probe->busy = false;
     runtime_stream_free(TAKE_PTR(probe->exec));
-    podnet_dial_cancel(TAKE_PTR(probe->dial));
+    dial_cancel(TAKE_PTR(probe->dial));
     loop_io_free(TAKE_PTR(probe->io));
     fd_close(take_fd(&probe->fd));
 }
@@ -251,7 +251,7 @@ static void begin(struct probe *probe)
     if (command)
         try_exec(probe, command);
     else if (port)
-        probe->dial = podnet_dial(run->pod->engine->net, run->pod->uid, port, dialled, probe);
+        probe->dial = dial_new(run->pod, port, dialled, probe);
     else
         conclude(probe, get || tcp ? "no such port" : NULL);
 }

@@ -50,7 +50,6 @@ static void pull_failed(struct run *run, const struct image_pull_result *result)
     const char *reason = image_fail_reason(result->fail);
     CLEANUP(free) char *message = mem_strdup(result->sentence ? result->sentence : reason);
 
-    ctr->retried = false;
     ctr_stuck(ctr, reason, message, clock_now());
     pod_event(run->pod, "Warning", "Failed", "Failed to pull image \"%s\": %s", image_of(run), message);
     pod_event(run->pod, "Warning", "Failed", "Error: %s", reason);
@@ -70,7 +69,6 @@ static void pull_done(void *arg, const struct image_pull_result *result)
     image_drop(run->image);
     run->image = image_hold(result->image);
     run->pulled = true;
-    ctr->retried = false;
     images_pinned(run->pod->engine->images, image_of(run), ctr->image_id);
     if (result->fetched)
         pod_event(run->pod, "Normal", "Pulled",

@@ -53,11 +53,6 @@ static void write_crash_loop(struct arena *arena, struct json *state, const stru
                                json_string_or(json_at(pod, "metadata.uid"), "")));
 }
 
-static const char *stuck_reason(const struct ctr *ctr)
-{
-    return ctr->retried && streq(ctr->reason, "ErrImagePull") ? "ImagePullBackOff" : ctr->reason;
-}
-
 static void write_state(struct arena *arena, struct json *out, const struct facts *facts,
                         const struct ctr *ctr, const struct plan *plan, const struct json *pod, int64_t now)
 {
@@ -79,7 +74,7 @@ static void write_state(struct arena *arena, struct json *out, const struct fact
         }
         break;
     case CTR_STUCK:
-        write_waiting(arena, state, stuck_reason(ctr), ctr->message);
+        write_waiting(arena, state, ctr_stuck_reason(ctr, now), ctr->message);
         break;
     default:
         write_waiting(

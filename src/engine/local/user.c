@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 
 #define USER_ANNOTATION "berth.dev/user"
-#define NGROUPS_KEPT    1024
 
 static bool is_admin(const struct local_engine *engine, const char *name)
 {
@@ -65,28 +64,44 @@ int user_find(const struct local_engine *engine, const struct json *pod, struct 
     return 0;
 }
 
-/* One call with the user's rights. setgroups of libc changes all threads; the system call changes this one.
- * Giving up fsuid 0 also gives up the rights to pass by permissions. flags < 0: mkdir. */
+/* setgroups of libc changes all threads; the system call changes this one. Giving up fsuid 0 also gives up
+ * the rights to pass by permissions. */
+int user_enter(const struct pod_user *user, struct user_rights *saved)
+{
+    saved->other = false;
+    if (user->admin || user->uid == 0)
+        return 0;
+    saved->len = getgroups(ARRAY_LEN(saved->groups), saved->groups);
+    if (saved->len < 0 || syscall(SYS_setgroups, user->groups_len, user->groups) < 0)
+        return -1;
+    setfsgid(user->gid);
+    setfsuid(user->uid);
+    saved->other = true;
+    return 0;
+}
+
+void user_leave(const struct user_rights *saved)
+{
+    int sys = errno;
+
+    if (!saved->other)
+        return;
+    setfsuid(0);
+    setfsgid(0);
+    syscall(SYS_setgroups, saved->len, saved->groups);
+    errno = sys;
+}
+
+/* One call with the user's rights. flags < 0: mkdir. */
 static int try_as(const struct pod_user *user, const char *path, int flags)
 {
-    gid_t mine[NGROUPS_KEPT];
-    bool other = !user->admin && user->uid != 0;
-    int count = other ? getgroups(NGROUPS_KEPT, mine) : 0, result, sys;
+    struct user_rights saved;
+    int result;
 
-    if (other) {
-        if (count < 0 || syscall(SYS_setgroups, user->groups_len, user->groups) < 0)
-            return -1;
-        setfsgid(user->gid);
-        setfsuid(user->uid);
-    }
+    if (user_enter(user, &saved) < 0)
+        return -1;
     result = flags < 0 ? mkdir(path, 0755) : open(path, flags | O_CLOEXEC, 0644);
-    sys = errno;
-    if (other) {
-        setfsuid(0);
-        setfsgid(0);
-        syscall(SYS_setgroups, count, mine);
-    }
-    errno = sys;
+    user_leave(&saved);
     return result;
 }
 

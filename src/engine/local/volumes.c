@@ -214,36 +214,55 @@ static int open_volume(struct pod *pod, const struct json *volume, struct arena 
     return fd < 0 ? err_errno(err, errno, "open '%s'", dir) : fd;
 }
 
-/* Below the volume, whatever links are in it; folders that are missing are made. */
-static int open_sub_path(const struct pod *pod, int root, const char *path, struct err *err)
+static int open_beneath(int at, const char *path)
 {
     struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+
+    return (int)syscall(SYS_openat2, at, path, &how, sizeof(how));
+}
+
+/* The folders of a path that are missing. */
+static int make_beneath(int root, const char *path)
+{
     CLEANUP(fd_close) int at = fcntl(root, F_DUPFD_CLOEXEC, 3);
     struct str rest = str_from(path), part;
-    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    char name[256];
 
-    if (fd >= 0)
-        return fd;
-    while (errno == ENOENT && at >= 0 && str_split(&rest, '/', &part)) {
-        char name[256];
+    while (at >= 0 && str_split(&rest, '/', &part)) {
+        int next;
 
         if (part.len == 0 || str_is(part, "."))
             continue;
-        if (part.len >= sizeof(name) || str_is(part, ".."))
-            return err_set(err, ERR_INVALID, "subPath '%s' is not usable", path);
+        if (part.len >= sizeof(name) || str_is(part, "..")) {
+            errno = EINVAL;
+            return -1;
+        }
         memcpy(name, part.s, part.len);
         name[part.len] = '\0';
-        if (mkdirat(at, name, 0750) == 0 && !pod->user.admin &&
-            fchownat(at, name, pod->user.uid, pod->user.gid, AT_SYMLINK_NOFOLLOW) < 0)
-            break;
-        fd = (int)syscall(SYS_openat2, at, name, &how, sizeof(how));
-        if (fd < 0)
-            break;
+        if (mkdirat(at, name, 0750) < 0 && errno != EEXIST)
+            return -1;
+        next = open_beneath(at, name);
+        if (next < 0)
+            return -1;
         close(at);
-        at = fd;
-        errno = ENOENT;
+        at = next;
     }
-    fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+    return at < 0 ? -1 : 0;
+}
+
+/* Below the volume, whatever links are in it, and with the user's rights: a path through a folder that is
+ * closed to the person must not become open by being mounted. */
+static int open_sub_path(const struct pod *pod, int root, const char *path, struct err *err)
+{
+    struct user_rights saved;
+    int fd;
+
+    if (user_enter(&pod->user, &saved) < 0)
+        return err_errno(err, errno, "subPath '%s'", path);
+    fd = open_beneath(root, path);
+    if (fd < 0 && errno == ENOENT && make_beneath(root, path) == 0)
+        fd = open_beneath(root, path);
+    user_leave(&saved);
     return fd < 0 ? err_errno(err, errno, "subPath '%s'", path) : fd;
 }
 
