@@ -30,8 +30,8 @@
 #define HTTP_HEAD_TIMEOUT   30          /* seconds until the head is complete */
 #define HTTP_BODY_TIMEOUT   60          /* seconds without a byte of the body */
 #define HTTP_IDLE_TIMEOUT   300         /* seconds between requests */
-#define HTTP_WRITE_TIMEOUT  120         /* seconds without progress while we have bytes to send */
-#define HTTP_STREAM_BUF_MAX (8 << 20)   /* unsent bytes of one stream before a slow reader is cut off */
+#define HTTP_WRITE_TIMEOUT  120 /* seconds without progress while we have bytes of a whole answer to send */
+#define HTTP_STREAM_BUF_MAX (8 << 20) /* unsent bytes of one stream before a slow reader is cut off */
 
 struct http_server;
 struct http_req;

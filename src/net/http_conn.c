@@ -179,6 +179,17 @@ static uint32_t wanted_events(const struct connection *conn)
     return events;
 }
 
+/* When a client that does not read is cut off. Whoever follows a stream may stop reading for a while (a
+ * pager, Ctrl-S): its producer waits, and TCP's keep-alive notices when nobody is there. */
+static int64_t write_deadline(const struct connection *conn)
+{
+    const struct exchange *first = conn->first;
+
+    if (unwritten(conn) == 0 || conn->input == INPUT_RAW || (first && first->state == EXCHANGE_STREAM))
+        return INT64_MAX;
+    return conn->write_at + timeout_ns(conn->server->config.write_timeout_ms, HTTP_WRITE_TIMEOUT);
+}
+
 static int64_t deadline(const struct connection *conn)
 {
     const struct http_config *config = &conn->server->config;
@@ -193,12 +204,7 @@ static int64_t deadline(const struct connection *conn)
         at = conn->read_at + timeout_ns(config->body_timeout_ms, HTTP_BODY_TIMEOUT);
     else if (conn->input == INPUT_HEAD && conn->line == 0 && conn->unsent == 0)
         at = conn->read_at + timeout_ns(config->idle_timeout_ms, HTTP_IDLE_TIMEOUT);
-    if (unwritten(conn) > 0) {
-        int64_t write = conn->write_at + timeout_ns(config->write_timeout_ms, HTTP_WRITE_TIMEOUT);
-
-        at = write < at ? write : at;
-    }
-    return at;
+    return write_deadline(conn) < at ? write_deadline(conn) : at;
 }
 
 static void arm_timer(struct connection *conn)
@@ -214,15 +220,13 @@ static void arm_timer(struct connection *conn)
 static void on_timer(void *arg)
 {
     struct connection *conn = arg;
-    int64_t write_due;
 
     conn->timer_at = INT64_MAX;
     if (deadline(conn) > now_of(conn)) {
         arm_timer(conn);
         return;
     }
-    write_due = conn->write_at + timeout_ns(conn->server->config.write_timeout_ms, HTTP_WRITE_TIMEOUT);
-    if (unwritten(conn) > 0 && write_due <= now_of(conn))
+    if (write_deadline(conn) <= now_of(conn))
         connection_fail(conn, "the client does not read");
     else if (!conn->lingering && conn->input == INPUT_BODY)
         http_exchange_refuse(conn->last, 408, "the body does not come");
