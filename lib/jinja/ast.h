@@ -72,6 +72,7 @@ struct node {
     uint32_t line, col;
     uint32_t n;        /* items of the list at a, or arguments at b */
     uint32_t bad_line; /* for: where `loop` is assigned to; 0 nowhere */
+    uint32_t id;       /* name: its place among the compiler's names */
     struct node *next;
     struct node *a, *b, *c, *d, *e;
     struct str name, key;
@@ -155,7 +156,11 @@ enum mention {
     MENTION_SCOPED_BLOCK = 64,
 };
 
+struct compiler;
+uint32_t name_id(struct compiler *c, struct str name);
+
 struct parser {
+    struct compiler *c; /* keeps the names */
     struct lexer lx;
     struct tok tok, ahead;
     bool has_ahead;
@@ -163,6 +168,8 @@ struct parser {
     struct arena *arena; /* of the tree */
     struct jinja_template *tmpl;
     uint32_t depth;
+    struct node *operand; /* parsed, not yet taken by the operators; and the line it starts at */
+    uint32_t operand_line;
     unsigned mentions, stored;
     uint32_t loop_store_line;
     struct tag_stack *tags; /* open tags and what would end them */

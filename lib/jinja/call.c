@@ -8,7 +8,10 @@ const struct native *native_find(const struct native *table, size_t n, struct st
 
     while (low < high) {
         size_t mid = (low + high) / 2;
-        int order = str_cmp(str_from(table[mid].name), name);
+        int order = name.len ? (unsigned char)table[mid].name[0] - (unsigned char)name.s[0] : 1;
+
+        if (order == 0)
+            order = str_cmp(str_from(table[mid].name), name);
 
         if (order == 0)
             return &table[mid];

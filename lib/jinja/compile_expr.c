@@ -11,11 +11,11 @@ static int compile_list(struct compiler *c, const struct node *node)
 
 static int compile_name(struct compiler *c, const struct node *node)
 {
-    struct centry *entry = find_entry(c, node->name);
+    struct centry *entry = c->names.v[node->id].entry;
     unsigned hops;
 
     if (!entry || entry->in_ctx) {
-        emit(c, OP_LOAD_CTX, name_id(c, node->name), 0, 0, 1);
+        emit(c, OP_LOAD_CTX, node->id, 0, 0, 1);
         return 0;
     }
     hops = hops_to(c, entry);
@@ -305,7 +305,7 @@ int compile_expr(struct compiler *c, const struct node *node)
 
 static int store_name(struct compiler *c, const struct node *node)
 {
-    struct centry *entry = find_entry(c, node->name);
+    struct centry *entry = c->names.v[node->id].entry;
 
     emit(c, OP_STORE, entry->slot, 0, 0, -1);
     if (c->scope->toplevel)
@@ -366,12 +366,12 @@ static bool output_short(struct compiler *c, const struct node *item)
 
     if (name->kind != N_NAME || c->scope->escape != 0)
         return false;
-    entry = find_entry(c, name->name);
+    entry = c->names.v[name->id].entry;
     if (entry && !entry->in_ctx)
         return false;
     if (item->kind == N_GETATTR && (attr = add_attr(c, item->name)) > UINT16_MAX)
         return false;
-    emit(c, item->kind == N_GETATTR ? OP_OUT_CTX_ATTR : OP_OUT_CTX, name_id(c, name->name), 0, attr, 0);
+    emit(c, item->kind == N_GETATTR ? OP_OUT_CTX_ATTR : OP_OUT_CTX, name->id, 0, attr, 0);
     return true;
 }
 

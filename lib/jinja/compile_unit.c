@@ -138,7 +138,7 @@ static void compiler_done(struct compiler *c)
 int compile_template(struct run *r, struct jinja_template *tmpl, uint32_t *line, const char **at)
 {
     struct compiler c = {.r = r, .tmpl = tmpl};
-    struct parser p = {.r = r, .arena = &c.arena, .tmpl = tmpl};
+    struct parser p = {.c = &c, .r = r, .arena = &c.arena, .tmpl = tmpl};
     struct node *body = NULL;
     unsigned mentions = 0;
     int failed;

@@ -99,7 +99,6 @@ uint32_t add_attr(struct compiler *c, struct str name);
 uint32_t add_slot(struct compiler *c, struct str name);
 
 /* names and scopes */
-uint32_t name_id(struct compiler *c, struct str name);
 struct cscope *scope_push(struct compiler *c); /* inner() */
 void scope_pop(struct compiler *c);
 void scope_enter(struct compiler *c); /* emits what the frame's names start with */

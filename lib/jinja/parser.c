@@ -106,10 +106,10 @@ void p_mention(struct parser *p, struct str name, bool store)
     } names[] = {{"loop", MENTION_LOOP},       {"caller", MENTION_CALLER}, {"kwargs", MENTION_KWARGS},
                  {"varargs", MENTION_VARARGS}, {"self", MENTION_SELF},     {"super", MENTION_SUPER}};
 
-    if (name.len < 4 || name.len > 7)
+    if (name.len < 4 || name.len > 7 || !memchr("lckvs", name.s[0], 5))
         return;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        if (!str_is(name, names[i].name))
+        if (names[i].name[0] != name.s[0] || !str_is(name, names[i].name))
             continue;
         if (store)
             p->stored |= names[i].bit;
@@ -151,11 +151,13 @@ static int name_or_literal(struct parser *p, unsigned flags, struct node **ret)
             return -1;
         node->kind = N_NSREF;
         node->name = s;
+        node->id = name_id(p->c, s);
         node->key = p->tok.text;
         return p_expect(p, T_NAME);
     } else {
         node->kind = N_NAME;
         node->name = s;
+        node->id = name_id(p->c, s);
         if (!(flags & PF_SIMPLE))
             p_mention(p, s, false);
     }
@@ -557,10 +559,21 @@ static int parse_filter_expr(struct parser *p, struct node **node)
 
 /* ---- operators, tightest first ---- */
 
+/* The line at which the expression being parsed starts. */
+static uint32_t start_line(const struct parser *p)
+{
+    return p->operand ? p->operand_line : p->tok.line;
+}
+
 static int parse_unary(struct parser *p, bool with_filter, struct node **ret)
 {
     enum tok_type type = (enum tok_type)p->tok.type;
 
+    if (p->operand) { /* parse_expression has it already */
+        *ret = p->operand;
+        p->operand = NULL;
+        return 0;
+    }
     if (p_enter(p) < 0)
         return -1;
     if (type == T_SUB || type == T_ADD) {
@@ -580,7 +593,7 @@ static int parse_unary(struct parser *p, bool with_filter, struct node **ret)
 
 static int parse_pow(struct parser *p, struct node **ret)
 {
-    uint32_t line = p->tok.line;
+    uint32_t line = start_line(p);
     struct node *left, *right = NULL;
 
     if (parse_unary(p, true, &left) < 0)
@@ -618,7 +631,7 @@ static int arith_of(enum tok_type type)
 
 static int parse_math2(struct parser *p, struct node **ret)
 {
-    uint32_t line = p->tok.line;
+    uint32_t line = start_line(p);
     struct node *left, *right = NULL;
 
     if (parse_pow(p, &left) < 0)
@@ -639,7 +652,7 @@ static int parse_math2(struct parser *p, struct node **ret)
 
 static int parse_concat(struct parser *p, struct node **ret)
 {
-    uint32_t line = p->tok.line;
+    uint32_t line = start_line(p);
     struct node *concat, **tail;
 
     if (parse_math2(p, ret) < 0)
@@ -662,7 +675,7 @@ static int parse_concat(struct parser *p, struct node **ret)
 
 static int parse_math1(struct parser *p, struct node **ret)
 {
-    uint32_t line = p->tok.line;
+    uint32_t line = start_line(p);
     struct node *left, *right = NULL;
 
     if (parse_concat(p, &left) < 0)
@@ -705,7 +718,7 @@ static int compare_op(struct parser *p)
 
 static int parse_compare(struct parser *p, struct node **ret)
 {
-    uint32_t line = p->tok.line;
+    uint32_t line = start_line(p);
     struct node *left, *compare = NULL, **tail = NULL;
     int op;
 
@@ -738,7 +751,7 @@ static int parse_not(struct parser *p, struct node **ret)
 {
     struct node *node;
 
-    if (!p_is_name(&p->tok, "not"))
+    if (p->operand || !p_is_name(&p->tok, "not"))
         return parse_compare(p, ret);
     if (p_enter(p) < 0)
         return -1;
@@ -751,7 +764,7 @@ static int parse_not(struct parser *p, struct node **ret)
 
 static int parse_and(struct parser *p, struct node **ret)
 {
-    uint32_t line = p->tok.line;
+    uint32_t line = start_line(p);
     struct node *left, *right = NULL;
     int more;
 
@@ -769,7 +782,7 @@ static int parse_and(struct parser *p, struct node **ret)
 
 static int parse_or(struct parser *p, struct node **ret)
 {
-    uint32_t line = p->tok.line;
+    uint32_t line = start_line(p);
     struct node *left, *right = NULL;
     int more;
 
@@ -785,12 +798,31 @@ static int parse_or(struct parser *p, struct node **ret)
     return more;
 }
 
+static bool ends_expression(enum tok_type type)
+{
+    return type == T_VAR_END || type == T_BLOCK_END || type == T_COMMA || type == T_RPAREN ||
+           type == T_RBRACKET || type == T_COLON || type == T_RBRACE;
+}
+
+/* Most expressions are one operand: that is parsed first, and the operators only where one follows. */
 int parse_expression(struct parser *p, unsigned flags, struct node **ret)
 {
     uint32_t line = p->tok.line, depth = p->depth;
     int more;
 
-    if (p_enter(p) < 0 || parse_or(p, ret) < 0)
+    if (p_enter(p) < 0)
+        return -1;
+    if (!p_is_name(&p->tok, "not")) {
+        if (parse_unary(p, true, ret) < 0)
+            return -1;
+        if (ends_expression((enum tok_type)p->tok.type)) {
+            p->depth = depth;
+            return 0;
+        }
+        p->operand = *ret;
+        p->operand_line = line;
+    }
+    if (parse_or(p, ret) < 0)
         return -1;
     if (flags & PF_NO_COND) {
         p->depth = depth;
@@ -861,5 +893,6 @@ int parse_target_name(struct parser *p, struct node **ret)
     *ret = node;
     if (p_expect(p, T_NAME) < 0)
         return -1;
+    node->id = name_id(p->c, node->name);
     return mark_target(p, node);
 }

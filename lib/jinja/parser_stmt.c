@@ -504,7 +504,7 @@ static int parse_statement(struct parser *p, struct node **ret)
     if (p->tok.type != T_NAME)
         return p_fail(p, p->tok.line, "tag name expected");
     for (size_t i = 0; i < ARRAY_LEN(statements); i++) {
-        if (!str_is(p->tok.text, statements[i].tag) ||
+        if (statements[i].tag[0] != p->tok.text.s[0] || !str_is(p->tok.text, statements[i].tag) ||
             (statements[i].extension && !(p->lx.opt->extensions & statements[i].extension)))
             continue;
         if (p_enter(p) < 0)

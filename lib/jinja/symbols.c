@@ -89,17 +89,14 @@ struct centry *declare_param(struct compiler *c, struct str name)
     return entry;
 }
 
-static void sym_load(struct compiler *c, struct str name)
+static void sym_load(struct compiler *c, uint32_t id)
 {
-    uint32_t id = name_id(c, name);
-
     if (!c->names.v[id].entry)
         define(c, id, LOAD_RESOLVE, NULL);
 }
 
-static void sym_store(struct compiler *c, struct str name)
+static void sym_store(struct compiler *c, uint32_t id)
 {
-    uint32_t id = name_id(c, name);
     struct centry *entry = c->names.v[id].entry;
 
     if (!entry || entry->scope != c->scope)
@@ -117,7 +114,7 @@ void sym_target_params(struct compiler *c, const struct node *target)
     if (target->kind == N_NAME)
         declare_param(c, target->name);
     else if (target->kind == N_NSREF)
-        sym_load(c, target->name);
+        sym_load(c, target->id);
     else
         for (const struct node *item = target->a; item; item = item->next)
             sym_target_params(c, item);
@@ -171,12 +168,12 @@ static void visit_expr(struct compiler *c, const struct node *node)
         switch ((enum node_kind)node->kind) {
         case N_NAME:
             if (node->flags & NF_STORE)
-                sym_store(c, node->name);
+                sym_store(c, node->id);
             else
-                sym_load(c, node->name);
+                sym_load(c, node->id);
             return;
         case N_NSREF:
-            sym_load(c, node->name);
+            sym_load(c, node->id);
             return;
         case N_TUPLE:
         case N_LIST:
@@ -226,16 +223,16 @@ void sym_visit(struct compiler *c, const struct node *node)
         sym_visit(c, node->b);
         return;
     case N_MACRO:
-        sym_store(c, node->name);
+        sym_store(c, name_id(c, node->name));
         return;
     case N_IMPORT:
         sym_visit(c, node->a);
-        sym_store(c, node->name);
+        sym_store(c, name_id(c, node->name));
         return;
     case N_FROM:
         sym_visit(c, node->a);
         for (const struct node *name = node->b; name; name = name->next)
-            sym_store(c, name->key);
+            sym_store(c, name_id(c, name->key));
         return;
     case N_SET:
         sym_visit(c, node->b);
