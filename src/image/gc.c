@@ -139,7 +139,7 @@ static void sweep_one(struct images *images, const struct map *wanted, const cha
         return;
     path = mem_printf("%s/layers/%s", images->dir, name);
     lock = lock_layer(images, name);
-    if (lock < 0 || waits_for_retry(path))
+    if (lock < 0 || (!images->rebooted && waits_for_retry(path)))
         return;
     if (image_digest_valid(str_from(digest)) && record_layer_here(images->dir, digest, &unpacked)) {
         ret->layers++;

@@ -497,6 +497,21 @@ static void load_name(struct images *images, const char *path, const char *file)
         unlink(path);
 }
 
+/* Which start of the machine the store was last open in. */
+static void check_boot(struct images *images)
+{
+    CLEANUP(free) char *path = mem_printf("%s/boot", images->dir);
+    CLEANUP(buf_done) struct buf now = {0};
+    CLEANUP(buf_done) struct buf before = {0};
+
+    (void)file_read("/proc/sys/kernel/random/boot_id", 256, &now, NULL);
+    (void)file_read(path, 256, &before, NULL);
+    images->rebooted = now.len == 0 || !str_eq(buf_view(&now), buf_view(&before));
+    gc_sweep(images, NULL);
+    if (images->rebooted && file_write_atomic(path, buf_view(&now), 0600, NULL) == 0)
+        images->rebooted = false;
+}
+
 static bool takes_trusted(const struct images *images)
 {
     CLEANUP(free) char *path = mem_printf("%s/empty", images->dir);
@@ -532,7 +547,7 @@ int images_open(const char *dir, struct loop *loop, const struct images_config *
     each_file(images, "images", load_image);
     each_file(images, "names", load_name);
     mounts_load(images);
-    gc_sweep(images, NULL);
+    check_boot(images);
     store_empty_trash(images);
     gc_timer_start(images);
     *ret = TAKE_PTR(images);

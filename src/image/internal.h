@@ -44,6 +44,7 @@ struct images {
     pid_t remover; /* 0: none */
     struct loop_child *remover_child;
     VEC(char *) trash; /* paths to be deleted that no remover has been told yet */
+    bool rebooted;     /* since the store was open: layers without an image may not be whole on disk */
     bool user_xattr;   /* overlayfs' notes in layers are user attributes: trusted ones are refused here */
 };
 

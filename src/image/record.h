@@ -2,6 +2,7 @@
  * helper; not for other modules.
  *
  *     version            1
+ *     boot               in which start of the machine it was last open
  *     lock               held by the process that has the store open
  *     layers/HEX/fs      a layer's files; meta.json beside it has its sizes
  *     images/HEX.json    an image: by the digest of its manifest; its time of change is its last use

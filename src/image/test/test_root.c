@@ -194,6 +194,14 @@ static void test_failures_say_what_they_are(void **state)
     assert_null(images_find(images, fx_name("spoilt:v1")));
     /* The layer that was right stayed, and is not fetched again. */
     assert_int_equal(fx_count("%s/s-fail/layers", fx_top), 1);
+    images_free(images);
+    images = fx_open(loop, "s-fail", NULL);
+    assert_int_equal(fx_count("%s/s-fail/layers", fx_top), 1);
+    images_free(images);
+    /* But not after the machine was started anew, since nothing has synced it. */
+    assert_int_equal(file_write_atomic(path_of("s-fail/boot"), STR("another"), 0600, NULL), 0);
+    images = fx_open(loop, "s-fail", NULL);
+    assert_int_equal(fx_count("%s/s-fail/layers", fx_top), 0);
     expect_ok(fx_pull(images, loop, fx_name("net:v1"), IMAGE_ALWAYS, fx_auth(PASSWORD)));
     fx_idle(loop, "s-fail/trash");
     assert_int_equal(fx_count("%s/s-fail/staging", fx_top), 0);

@@ -1,5 +1,5 @@
 /* layers.c - getting a layer into the store: one process at a time for each (flock on locks/HEX), unpacked in
- * the job's folder, synced, then renamed into place. */
+ * the job's folder, then renamed into place. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -102,25 +102,22 @@ static void on_progress(void *arg, int64_t consumed)
     say(step->layers, step->i, IMAGE_STEP_UNPACKING, consumed);
 }
 
-static int publish(const struct layers *layers, size_t i, const char *temp, int temp_fd,
+/* Not synced here: work_record does that once for all layers, before the image is there. Layers without an
+ * image are not believed after the machine was started anew. */
+static int publish(const struct layers *layers, size_t i, const char *temp,
                    const struct unpack_counts *counts, struct fail *fail)
 {
     const struct image_blob *blob = &layers->manifest->layers[i];
     CLEANUP(free) char *meta = mem_printf("%s/meta.json", temp);
     CLEANUP(free) char *path = record_layer_path(layers->work->dir, blob->digest, "");
-    CLEANUP(free) char *folder = mem_printf("%s/layers", layers->work->dir);
-    CLEANUP(fd_close) int folder_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP(fd_close) int fd = open(meta, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     CLEANUP(buf_done) struct buf text = {0};
 
     record_layer_meta(&text, blob->digest, blob->size, counts->bytes, counts->files);
-    if (file_write_atomic(meta, buf_view(&text), 0600, &fail->err) < 0)
-        return -1;
-    if (syncfs(temp_fd) < 0)
-        return err_errno(&fail->err, errno, "sync layer %s", blob->digest);
+    if (fd < 0 || write(fd, text.data, text.len) != (ssize_t)text.len)
+        return err_errno(&fail->err, errno, "write '%s'", meta);
     if (rename(temp, path) < 0 && errno != EEXIST && errno != ENOTEMPTY)
         return err_errno(&fail->err, errno, "rename '%s'", temp);
-    if (folder_fd < 0 || (fsync(folder_fd) < 0 && errno != EINVAL))
-        return err_errno(&fail->err, errno, "sync '%s'", folder);
     return 0;
 }
 
@@ -148,7 +145,7 @@ static int unpack_one(const struct layers *layers, size_t i, int blob, struct fa
         return err_errno(&fail->err, errno, "open '%s'", fs);
     if (lseek(blob, 0, SEEK_SET) < 0 || unpack_tar(blob, root, &options, &counts, fail) < 0)
         return -1;
-    return publish(layers, i, temp, root, &counts, fail);
+    return publish(layers, i, temp, &counts, fail);
 }
 
 int layers_unpack(struct layers *layers, size_t i, int blob, const char *path, struct fail *fail)

@@ -1,22 +1,21 @@
 /* tree.c - a container can nest folders deeper than we have descriptors. So below DEPTH_MAX a folder is moved
- * up beside the one that is being deleted and has its turn afterwards. */
+ * up into the one that is being deleted and has its turn in the next round. */
 #include "image/work/tree.h"
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/str.h"
-#include "base/vec.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 
 #define DEPTH_MAX 64
 
 struct removal {
-    int top; /* where deep folders are moved to */
-    dev_t dev;
-    VEC(char *) deep;
+    int top; /* the folder that is being deleted */
+    bool moved;
 };
 
 static void dir_close(DIR *dir)
@@ -30,20 +29,20 @@ static int remove_one(struct removal *r, int dir, const char *name, int depth, s
 
 static int move_up(struct removal *r, int dir, const char *name, struct err *err)
 {
-    char random[17];
-    char *to;
+    char random[17], to[32];
 
     random_hex(random, 8);
-    to = mem_printf("deep-%s", random);
-    vec_push(&r->deep, to);
+    snprintf(to, sizeof(to), "deep-%s", random);
     if (renameat(dir, name, r->top, to) < 0)
         return err_errno(err, errno, "move '%s'", name);
+    r->moved = true;
     return 0;
 }
 
 static int remove_entries(struct removal *r, int fd, int depth, struct err *err)
 {
-    CLEANUP(dir_close) DIR *list = fdopendir(dup(fd));
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* with a position of its own */
+    CLEANUP(dir_close) DIR *list = again < 0 ? NULL : fdopendir(again);
     struct dirent *entry;
 
     if (!list)
@@ -57,51 +56,73 @@ static int remove_entries(struct removal *r, int fd, int depth, struct err *err)
     return 0;
 }
 
+/* A folder that is open for deleting its entries; never one that something is mounted on. */
+static int open_folder(int dir, const char *name, struct err *err)
+{
+    CLEANUP(fd_close) int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct statx st;
+
+    if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_TYPE, &st) < 0)
+        return err_errno(err, errno, "open '%s'", name);
+    if (st.stx_attributes & STATX_ATTR_MOUNT_ROOT)
+        return err_set(err, ERR_CONFLICT, "'%s' is a mount point", name);
+    return take_fd(&fd);
+}
+
+static int remove_empty(int dir, const char *name, struct err *err)
+{
+    if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+        return err_errno(err, errno, "remove '%s'", name);
+    return 0;
+}
+
 static int remove_folder(struct removal *r, int dir, const char *name, int depth, struct err *err)
 {
     CLEANUP(fd_close) int fd = -1;
-    struct stat st;
 
     if (depth > DEPTH_MAX)
         return move_up(r, dir, name, err);
-    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return err_errno(err, errno, "open '%s'", name);
-    if (st.st_dev != r->dev)
-        return err_set(err, ERR_CONFLICT, "'%s' is a mount point", name);
-    if (remove_entries(r, fd, depth + 1, err) < 0)
+    fd = open_folder(dir, name, err);
+    if (fd < 0 || remove_entries(r, fd, depth + 1, err) < 0)
         return -1;
-    if (unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+    return remove_empty(dir, name, err);
+}
+
+/* 1: removed. 0: a folder. */
+static int remove_file(int dir, const char *name, struct err *err)
+{
+    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+        return 1;
+    if (errno != EISDIR && errno != EPERM)
         return err_errno(err, errno, "remove '%s'", name);
     return 0;
 }
 
 static int remove_one(struct removal *r, int dir, const char *name, int depth, struct err *err)
 {
-    if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
-        return 0;
-    if (errno != EISDIR && errno != EPERM)
-        return err_errno(err, errno, "remove '%s'", name);
+    int done = remove_file(dir, name, err);
+
+    if (done != 0)
+        return done < 0 ? -1 : 0;
     return remove_folder(r, dir, name, depth, err);
 }
 
 int tree_remove(int dir, const char *name, struct err *err)
 {
-    struct removal r = {.top = dir};
-    struct stat st;
-    int result;
+    int done = remove_file(dir, name, err);
+    CLEANUP(fd_close) int fd = -1;
+    struct removal r;
 
-    if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT ? 0 : err_errno(err, errno, "look at '%s'", name);
-    r.dev = st.st_dev;
-    result = remove_one(&r, dir, name, 0, err);
-    while (r.deep.len > 0) {
-        char *deep = vec_pop(&r.deep);
-
-        if (result == 0)
-            result = remove_one(&r, dir, deep, 0, err);
-        free(deep);
-    }
-    vec_done(&r.deep);
-    return result;
+    if (done != 0)
+        return done < 0 ? -1 : 0;
+    fd = open_folder(dir, name, err);
+    if (fd < 0)
+        return -1;
+    r = (struct removal){.top = fd};
+    do {
+        r.moved = false;
+        if (remove_entries(&r, fd, 0, err) < 0)
+            return -1;
+    } while (r.moved);
+    return remove_empty(dir, name, err);
 }

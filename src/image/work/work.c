@@ -6,6 +6,7 @@
 #include "base/mem.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -178,6 +179,7 @@ int work_record(const struct work *work, const char *id, const char *digest,
     CLEANUP(free) char *path = record_image_path(work->dir, id);
     CLEANUP(free) struct image_layer *layers = mem_zalloc((manifest->layers_len + 1) * sizeof(*layers));
     CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(fd_close) int store = -1;
 
     for (size_t i = 0; i < manifest->layers_len; i++) {
         memcpy(layers[i].digest, manifest->layers[i].digest, IMAGE_DIGEST_MAX);
@@ -187,6 +189,9 @@ int work_record(const struct work *work, const char *id, const char *digest,
     }
     record_image_write(&text, id, digest, config, (struct record_layers){layers, manifest->layers_len},
                        clock_now());
+    store = open(work->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (store < 0 || syncfs(store) < 0)
+        return err_errno(&fail->err, errno, "sync '%s'", work->dir);
     if (file_write_atomic(path, buf_view(&text), 0600, &fail->err) < 0)
         return -1;
     return work_name(work, id, digest, fail);
