@@ -68,10 +68,8 @@ static void advance(struct lexer *lx, const char *to)
 {
     const char *nl;
 
-    if (to - lx->at == 1 && *lx->at != '\n') {
-        lx->at = to;
+    if (to == lx->at)
         return;
-    }
     while ((nl = memchr(lx->at, '\n', (size_t)(to - lx->at)))) {
         lx->line++;
         lx->at = lx->line_start = nl + 1;
@@ -251,7 +249,7 @@ static int open_tag(struct lexer *lx, struct tok *ret)
     return 1;
 }
 
-static int lex_root(struct lexer *lx, struct tok *ret)
+__attribute__((noinline)) static int lex_root(struct lexer *lx, struct tok *ret)
 {
     for (;;) {
         const char *tag, *text_end;
@@ -285,7 +283,7 @@ static int lex_root(struct lexer *lx, struct tok *ret)
     }
 }
 
-/* ---- inside of tags ---- */
+/* ---- inside of tags; what is rare is kept out of line, so that the common path stays short ---- */
 
 static const char *digits_run(const char *p, const char *end, const char *allowed, bool lead_underscore)
 {
@@ -349,7 +347,8 @@ static const char *match_integer(const struct lexer *lx)
     return digits_run(p, lx->end, "0", false);
 }
 
-static int number_token(struct lexer *lx, const char *to, bool is_float, struct tok *ret)
+__attribute__((noinline)) static int number_token(struct lexer *lx, const char *to, bool is_float,
+                                                  struct tok *ret)
 {
     struct str text = {lx->at, (size_t)(to - lx->at)};
     double d;
@@ -463,7 +462,7 @@ static int put_string_escape(struct lexer *lx, struct buf *buf, const char **at,
     return 0;
 }
 
-static int string_token(struct lexer *lx, const char *to, struct tok *ret)
+__attribute__((noinline)) static int string_token(struct lexer *lx, const char *to, struct tok *ret)
 {
     const char *at = lx->at + 1, *end = to - 1, *slash;
     struct buf buf = {0};
@@ -531,6 +530,16 @@ static int balance(struct lexer *lx, enum tok_type type)
     return 0;
 }
 
+__attribute__((noinline)) static int bad_char(struct lexer *lx)
+{
+    const char *p = lx->at;
+
+    (void)utf8_next(&p, lx->end);
+    return raise(lx->r, JINJA_SYNTAX_ERROR, "unexpected char %s at %zu",
+                 repr_brief(lx->r, jv_str((struct str){lx->at, (size_t)(p - lx->at)})),
+                 utf8_count((struct str){lx->start, (size_t)(lx->at - lx->start)}));
+}
+
 static int operator_token(struct lexer *lx, struct tok *ret)
 {
     const char *p = lx->at;
@@ -546,10 +555,7 @@ static int operator_token(struct lexer *lx, struct tok *ret)
         lx->at++;
         return 0;
     }
-    (void)utf8_next(&p, lx->end);
-    return raise(lx->r, JINJA_SYNTAX_ERROR, "unexpected char %s at %zu",
-                 repr_brief(lx->r, jv_str((struct str){lx->at, (size_t)(p - lx->at)})),
-                 utf8_count((struct str){lx->start, (size_t)(lx->at - lx->start)}));
+    return bad_char(lx);
 }
 
 /* The end of the tag at lx->at; NULL when it does not end here. */
@@ -574,22 +580,23 @@ static const char *match_tag_end(const struct lexer *lx)
 /* Whitespace, then the end of the tag where no bracket is open: 1 that was it. */
 static int lex_tag_end(struct lexer *lx, struct tok *ret)
 {
-    for (;;) {
-        const char *to = lx->at < lx->end && lx->balance_len == 0 ? match_tag_end(lx) : NULL;
+    const char *to;
 
-        if (to) {
-            *ret = (struct tok){
-                .type = lx->state == LEX_BLOCK ? T_BLOCK_END : T_VAR_END, .line = lx->line, .at = lx->at};
-            advance(lx, to);
-            lx->line_starting = to[-1] == '\n';
-            lx->state = LEX_ROOT;
-            return 1;
-        }
-        to = skip_space(lx->at, lx->end);
-        if (to == lx->at)
-            return 0;
+    if (lx->at < lx->end && *lx->at == ' ')
+        lx->at++;
+    if (lx->at < lx->end && (*lx->at <= ' ' || *lx->at == 0x7f)) /* also what is not ASCII */
+        advance(lx, skip_space(lx->at, lx->end));
+    if (lx->at >= lx->end || lx->balance_len > 0 || !(to = match_tag_end(lx)))
+        return 0;
+    *ret = (struct tok){
+        .type = lx->state == LEX_BLOCK ? T_BLOCK_END : T_VAR_END, .line = lx->line, .at = lx->at};
+    if (to - lx->at == 2)
+        lx->at = to;
+    else
         advance(lx, to);
-    }
+    lx->line_starting = to[-1] == '\n';
+    lx->state = LEX_ROOT;
+    return 1;
 }
 
 static int lex_tag(struct lexer *lx, struct tok *ret)
