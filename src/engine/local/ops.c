@@ -191,10 +191,10 @@ static int exec_open(void *arg, const struct pod_ref *ref, const struct pod_exec
     struct runtime_exec what = {
         .args = exec->argv, .tty = exec->tty, .stdin_open = exec->in, .rows = exec->rows, .cols = exec->cols};
     CLEANUP(free) struct pod_stream *stream = NEW(struct pod_stream);
-    struct run *run;
+    struct run *run = NULL;
     int result;
 
-    if (running(arg, ref, exec->container, &run, err) < 0)
+    if (running(arg, ref, exec->container, &run, err) < 0 || !run)
         return -1;
     stream->container = run->container;
     stream->events = events;

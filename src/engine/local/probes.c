@@ -177,10 +177,10 @@ static uint16_t port_of(const struct probe *probe, const struct json *port)
 static void answer_over(struct probe *probe)
 {
     const char *space = memchr(probe->answer, ' ', probe->answer_len);
-    int code = space ? atoi(space + 1) : 0;
+    long code = space ? strtol(space + 1, NULL, 10) : 0;
     char why[80];
 
-    snprintf(why, sizeof(why), "HTTP probe failed with statuscode: %d", code);
+    snprintf(why, sizeof(why), "HTTP probe failed with statuscode: %ld", code);
     conclude(probe, code >= 200 && code < 400 ? NULL : why);
 }
 

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <sys/stat.h>
 
@@ -17,12 +18,13 @@ extern char **environ;
 static int write_file(const struct pod *pod, const char *name, struct str text, struct err *err)
 {
     CLEANUP(free) char *path = mem_printf("%s/etc/%s", pod->dir, name);
-    CLEANUP(file_close) FILE *file = fopen(path, "we");
-
     /* In place: containers that run have this very file mounted. */
-    if (!file || fwrite(text.s, 1, text.len, file) != text.len)
+    CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    ssize_t n = fd < 0 ? -1 : write(fd, text.s, text.len);
+
+    if (n < 0)
         return err_errno(err, errno, "write '%s'", path);
-    return 0;
+    return (size_t)n == text.len ? 0 : err_errno(err, ENOSPC, "write '%s'", path);
 }
 
 static const char *const *strings(struct arena *arena, const struct json *list)
@@ -79,15 +81,16 @@ static int write_resolv(struct pod *pod, struct err *err)
 static int make_files(struct pod *pod, struct err *err)
 {
     CLEANUP(free) char *etc = mem_printf("%s/etc", pod->dir);
-    char hostname[PODNET_HOSTNAME_MAX + 2];
+    CLEANUP(free) char *text = NULL;
+    char hostname[PODNET_HOSTNAME_MAX + 1];
 
     podnet_hostname(hostname, pod->name, json_at_string(pod->doc, "spec.hostname"));
     if (dir_make(etc, 0755, err) < 0 || write_hosts(pod, hostname, err) < 0 || write_resolv(pod, err) < 0)
         return -1;
     if (runtime_ns_pin(pod->engine->rt, pod->uid, hostname, err) < 0)
         return -1;
-    strcat(hostname, "\n");
-    return write_file(pod, "hostname", str_from(hostname), err);
+    text = mem_printf("%s\n", hostname);
+    return write_file(pod, "hostname", str_from(text), err);
 }
 
 /* ---- ports ---- */
@@ -131,13 +134,11 @@ static void finish(struct pod *pod)
 {
     struct err err = {0};
 
-    if (make_files(pod, &err) < 0)
+    if (make_files(pod, &err) < 0 || publish(pod, &err) < 0) {
         not_yet(pod, "FailedCreatePodSandBox", &err);
-    else if (volumes_prepare(pod, &err) < 0)
+    } else if (volumes_prepare(pod, &err) < 0) {
         not_yet(pod, "FailedMount", &err);
-    else if (publish(pod, &err) < 0)
-        not_yet(pod, "FailedCreatePodSandBox", &err);
-    else {
+    } else {
         pod->sandbox = SANDBOX_READY;
         pod->facts.sandbox = true;
     }
