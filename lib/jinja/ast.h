@@ -172,6 +172,7 @@ struct parser {
     uint32_t operand_line;
     unsigned mentions, stored;
     uint32_t loop_store_line;
+    bool slices;            /* there are some */
     struct tag_stack *tags; /* open tags and what would end them */
     uint32_t err_line;
     const char *err_at; /* where in the source */

@@ -62,6 +62,8 @@ static bool has_dunder(struct jv obj, struct str name)
         return LISTED(number_dunders, name);
     case JV_NONE:
         return str_is(name, "__bool__");
+    case JV_UNDEF:
+        return LISTED(number_dunders, name) || LISTED(loop_dunders, name) || str_is(name, "__getitem__");
     case JV_STR:
         if (jv_is_markup(obj) && (str_is(name, "__html__") || str_is(name, "__html_format__")))
             return true;

@@ -273,12 +273,27 @@ static int compile_leaf(struct compiler *c, const struct node *node)
     }
 }
 
+/* Whether Jinja2 computes it while compiling: then a slice of what has no slices is undefined. */
+static bool is_constant(const struct node *node)
+{
+    const struct node *parts[] = {node->a, node->b, node->c, node->d, node->e};
+
+    if (node->kind == N_NAME || node->kind == N_CALL)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        for (const struct node *part = parts[i]; part; part = part->next)
+            if (!is_constant(part))
+                return false;
+    return true;
+}
+
 #define SPINE_SHORT 8
 
 int compile_expr(struct compiler *c, const struct node *node)
 {
     const struct node *few[SPINE_SHORT], **spine = few;
-    size_t n = 0, cap = SPINE_SHORT;
+    size_t n = 0, cap = SPINE_SHORT, folded = 0;
+    bool folding = c->folding;
     int failed;
 
     /* a method call leaves out its attribute: OP_CALL_METHOD has it */
@@ -292,12 +307,21 @@ int compile_expr(struct compiler *c, const struct node *node)
         }
         spine[n++] = node;
     }
+    /* the highest that is constant, but a subscript alone: that may be undefined, which is no constant */
+    for (size_t i = 0; c->slices && !folding && i < n && !folded; i++)
+        if (spine[i]->kind != N_GETITEM && is_constant(spine[i]))
+            folded = n - i;
+    c->folding = folding || folded > 0;
+    folded = n - folded;
     failed = compile_leaf(c, node);
     while (n && !failed) {
+        if (n == folded)
+            c->folding = folding;
         node = spine[--n];
         c->func->offset = node->col;
         failed = compile_above(c, node);
     }
+    c->folding = folding;
     return failed;
 }
 
@@ -343,20 +367,6 @@ static void output_text(struct compiler *c, struct str text)
     emit(c, OP_TEXT, (uint32_t)c->texts.len - 1, 0, 0, 0);
 }
 
-/* Whether Jinja2 computes it while compiling: then a slice of what has no slices is undefined. */
-static bool is_constant(const struct node *node)
-{
-    const struct node *parts[] = {node->a, node->b, node->c, node->d, node->e};
-
-    if (node->kind == N_NAME || node->kind == N_CALL)
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        for (const struct node *part = parts[i]; part; part = part->next)
-            if (!is_constant(part))
-                return false;
-    return true;
-}
-
 /* {{ name }} and {{ name.attr }} of the context, as one instruction. */
 static bool output_short(struct compiler *c, const struct node *item)
 {
@@ -373,14 +383,6 @@ static bool output_short(struct compiler *c, const struct node *item)
         return false;
     emit(c, item->kind == N_GETATTR ? OP_OUT_CTX_ATTR : OP_OUT_CTX, name->id, 0, attr, 0);
     return true;
-}
-
-static bool has_slice(const struct node *node)
-{
-    for (; node; node = node->a)
-        if (node->kind == N_GETITEM && node->b->kind == N_SLICE)
-            return true;
-    return false;
 }
 
 int compile_output(struct compiler *c, const struct node *node)
@@ -407,7 +409,7 @@ int compile_output(struct compiler *c, const struct node *node)
         if (output_short(c, item))
             continue;
         constant = is_constant(item);
-        c->folding = constant && has_slice(item);
+        c->folding = constant && c->slices;
         if (compile_expr(c, item) < 0)
             return -1;
         c->folding = false;

@@ -150,6 +150,7 @@ int compile_template(struct run *r, struct jinja_template *tmpl, uint32_t *line,
         *line = p.err_line ? p.err_line : p.lx.line;
         *at = p.err_at ? p.err_at : p.lx.at;
     } else {
+        c.slices = p.slices;
         failed = compile_all(&c, body, mentions);
         *line = c.err_line;
     }

@@ -79,7 +79,8 @@ struct compiler {
     VEC(struct node *) blocks;
     VEC(struct func *) block_funcs;
     bool known_extends, exited, have_extends;
-    bool folding; /* in an output that Jinja2 evaluates while compiling */
+    bool slices;  /* there are some */
+    bool folding; /* in what Jinja2 evaluates while compiling */
     unsigned extends_so_far;
     uint32_t err_line, err_offset;
 };

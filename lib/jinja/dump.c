@@ -193,15 +193,39 @@ int put_json(struct run *r, struct buf *buf, struct jv v, const char *indent, bo
 
 static int pretty(struct run *r, struct buf *buf, struct jv v, int64_t indent, int64_t allowance, int level);
 
+/* pprint's order of keys that may not compare: by the names of their types then. */
+static int key_before(struct run *r, struct jv a, struct jv b)
+{
+    if ((jv_is_number(a) && jv_is_number(b)) || (a.type == b.type && a.type == JV_STR))
+        return jv_cmp(r, a, b, CMP_LT);
+    return strcmp(jv_type_name(a), jv_type_name(b)) < 0;
+}
+
+static bool sort_by_type(struct run *r, struct jv *keys, struct jv *values, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t k = i; k > 0 && key_before(r, keys[k], keys[k - 1]) > 0; k--) {
+            struct jv key = keys[k], value = values[k];
+
+            if (charge(r, 1) < 0)
+                return false;
+            keys[k] = keys[k - 1];
+            values[k] = values[k - 1];
+            keys[k - 1] = key;
+            values[k - 1] = value;
+        }
+    return true;
+}
+
 static bool pprint_dict_order(struct run *r, struct jdict *dict, struct jv **keys, struct jv **values)
 {
     if (sorted_entries(r, dict, true, keys, values) == 0)
         return true;
     if (r->err->kind != JINJA_TYPE_ERROR)
         return false;
-    r->failed = false; /* keys that have no order stay as they are */
+    r->failed = false;
     *r->err = (struct jinja_error){0};
-    return sorted_entries(r, dict, false, keys, values) == 0;
+    return sorted_entries(r, dict, false, keys, values) == 0 && sort_by_type(r, *keys, *values, dict->len);
 }
 
 /* repr, with dicts sorted */

@@ -288,6 +288,8 @@ static int named_arg(struct run *r, struct args *a, const char **at, const char 
         depth += **at == '(' ? 1 : **at == ')' ? -1 : 0;
     if (depth)
         return raise(r, JINJA_VALUE_ERROR, "incomplete format key");
+    if (a->values.type == JV_UNDEF)
+        return raise_undef(r, a->values);
     if (a->values.type != JV_DICT)
         return raise(r, JINJA_TYPE_ERROR, "format requires a mapping");
     key = jv_str((struct str){start, (size_t)(*at - 1 - start)});

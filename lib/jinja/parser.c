@@ -106,7 +106,7 @@ void p_mention(struct parser *p, struct str name, bool store)
     } names[] = {{"loop", MENTION_LOOP},       {"caller", MENTION_CALLER}, {"kwargs", MENTION_KWARGS},
                  {"varargs", MENTION_VARARGS}, {"self", MENTION_SELF},     {"super", MENTION_SUPER}};
 
-    if (name.len < 4 || name.len > 7 || !memchr("lckvs", name.s[0], 5))
+    if (name.len < 4 || name.len > 7 || !strchr("lckvs", name.s[0]))
         return;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (names[i].name[0] != name.s[0] || !str_is(name, names[i].name))
@@ -303,6 +303,7 @@ static int parse_subscribed(struct parser *p, struct node **ret)
         }
     }
     *ret = slice = p_node(p, N_SLICE, line);
+    p->slices = true;
     slice->a = start;
     if (p_next(p) < 0 || slice_part(p, &slice->b) < 0)
         return -1;

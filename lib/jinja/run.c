@@ -69,8 +69,11 @@ int raise_undef(struct run *r, struct jv v)
         return raise(r, JINJA_UNDEFINED_ERROR, "'%.*s' is undefined", STR_ARG(jv_view(v)));
     u = v.undef;
     if (u->hint.len)
-        return raise(r, u->kind == UNDEF_SECURITY ? JINJA_SECURITY_ERROR : JINJA_UNDEFINED_ERROR, "%.*s",
-                     STR_ARG(u->hint));
+        return raise(r,
+                     u->kind == UNDEF_SECURITY ? JINJA_SECURITY_ERROR
+                     : u->kind == UNDEF_TYPE   ? JINJA_TYPE_ERROR
+                                               : JINJA_UNDEFINED_ERROR,
+                     "%.*s", STR_ARG(u->hint));
     if (u->name.type != JV_STR)
         return raise(r, JINJA_UNDEFINED_ERROR, "%s has no element %s", jv_object_name(u->obj),
                      repr_brief(r, u->name));

@@ -94,7 +94,7 @@ struct jdict {
     const struct json *src; /* not looked into yet; len is right all the same */
 };
 
-enum undef_kind { UNDEF_ERROR, UNDEF_SECURITY };
+enum undef_kind { UNDEF_ERROR, UNDEF_SECURITY, UNDEF_TYPE /* what using it raises */ };
 
 struct jundef {
     struct str hint; /* "" none */

@@ -399,7 +399,8 @@ static int slice(struct run *r, struct jv *sp, bool folding)
         return -1;
     r->failed = false;
     *r->err = (struct jinja_error){0};
-    *sp = undef_hint(r, "%s has no element slice", jv_object_name(obj));
+    *sp = undef_hint(r, "'%s' object is not subscriptable", jv_type_name(obj));
+    sp->undef->kind = UNDEF_TYPE; /* where that fails it computes again, at run time */
     return 0;
 }
 
