@@ -189,6 +189,8 @@ static int compile_above(struct compiler *c, const struct node *node)
         return 0;
     case N_AND:
     case N_OR:
+        if (node->a->kind == N_CONST && (jv_truth(c->r, node->a->val) > 0) == (node->kind == N_OR))
+            return 0; /* Jinja2 does not look at the other side, not even for unknown filters */
         skip = emit(c, node->kind == N_AND ? OP_JUMP_FALSE_KEEP : OP_JUMP_TRUE_KEEP, 0, 0, 0, -1);
         if (compile_expr(c, node->b) < 0)
             return -1;
