@@ -1,5 +1,6 @@
 /* compile.c - statements to instructions: jinja2/compiler.py, with slots for Python's local variables and
  * functions for its nested functions. */
+#include "base/vec.h"
 #include "jinja/compiler.h"
 
 #include <stdio.h>

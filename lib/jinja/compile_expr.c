@@ -1,4 +1,5 @@
 /* compile_expr.c - expressions to instructions. Left-deep chains are emitted from the bottom up in a loop. */
+#include "base/vec.h"
 #include "jinja/compiler.h"
 
 static int compile_list(struct compiler *c, const struct node *node)

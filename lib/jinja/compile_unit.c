@@ -1,4 +1,5 @@
 /* compile_unit.c - a whole template: parse, compile the root and the blocks, keep what the machine needs. */
+#include "base/vec.h"
 #include "jinja/compiler.h"
 
 /* Blocks anywhere in the tree, in order; the names must differ. */

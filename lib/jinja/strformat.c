@@ -312,8 +312,6 @@ int put_format_spec(struct run *r, struct buf *buf, struct jv v, struct str spec
         return -1;
     if (v.type == JV_STR)
         return format_str(r, buf, &s, v);
-    if (v.type == JV_BOOL && !s.type && !s.grouping && !s.sign && !s.alt && spec.len == 0)
-        return put_str(r, buf, v);
     return v.type == JV_FLOAT ? format_float(r, buf, &s, v) : format_int(r, buf, &s, v);
 }
 

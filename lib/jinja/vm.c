@@ -2,6 +2,7 @@
  * and recursive loops call vm_run again; how deep is limited. */
 #include "jinja/vm.h"
 
+#include "base/str.h"
 #include "jinja/code.h"
 #include "jinja/objects.h"
 #include "jinja/run.h"
