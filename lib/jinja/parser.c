@@ -90,11 +90,9 @@ int p_enter(struct parser *p)
 
 struct node *p_node(struct parser *p, enum node_kind kind, uint32_t line)
 {
-    struct node *node = arena_zalloc(p->arena, sizeof(*node));
+    struct node *node = arena_alloc(p->arena, sizeof(*node));
 
-    node->kind = (uint8_t)kind;
-    node->line = line;
-    node->col = (uint32_t)(p->tok.at - p->lx.start);
+    *node = (struct node){.kind = (uint8_t)kind, .line = line, .col = (uint32_t)(p->tok.at - p->lx.start)};
     return node;
 }
 
