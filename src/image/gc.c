@@ -194,7 +194,7 @@ void images_gc(struct images *images, struct images_gc *ret)
             continue;
         log_info("image %s is removed: not used for %lld h", items[i].image->id,
                  (long long)((now - items[i].used) / (3600 * NSEC_PER_SEC)));
-        store_forget(images, store_get(images, items[i].image->id));
+        store_forget(images, stored_by_id(images, items[i].image->id));
         sum.images++;
     }
     gc_sweep(images, &sum);

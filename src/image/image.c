@@ -26,7 +26,7 @@ static const char *const folders[] = {"layers",  "images", "names", "mounts",
 
 /* ---- looking up ---- */
 
-struct stored *store_get(const struct images *images, const char *id)
+struct stored *stored_by_id(const struct images *images, const char *id)
 {
     return map_get(images->stored, str_from(id));
 }
@@ -59,7 +59,7 @@ const struct image *images_find(const struct images *images, const char *referen
 {
     struct image_ref ref;
     const struct record_name *name = get_name(images, reference, &ref);
-    const struct stored *stored = name ? store_get(images, name->id) : NULL;
+    const struct stored *stored = name ? stored_by_id(images, name->id) : NULL;
 
     return stored ? stored->image : NULL;
 }
@@ -130,7 +130,7 @@ size_t images_list(const struct images *images, struct images_entry **ret)
 
     while (map_next(images->names, &at, &key, &value)) {
         struct record_name *name = value;
-        const struct stored *stored = store_get(images, name->id);
+        const struct stored *stored = stored_by_id(images, name->id);
 
         if (!stored)
             continue;
@@ -171,7 +171,7 @@ int store_load_image(struct images *images, const char *id, struct err *err)
     for (size_t i = 0; i < image->layers_len; i++)
         if (!record_layer_here(images->dir, image->layers[i].digest, NULL))
             return err_set(err, ERR_NOT_FOUND, "layer %s of it is not here", image->layers[i].digest);
-    if (store_get(images, id))
+    if (stored_by_id(images, id))
         return 0;
     stored = NEW(struct stored);
     stored->image = TAKE_PTR(image);
@@ -267,7 +267,7 @@ static int find_or_fail(const struct images *images, const char *reference, stru
     if (image_ref_parse(str_from(reference), &ref, err) < 0)
         return -1;
     *ret = get_name(images, reference, &ref);
-    if (!*ret || !store_get(images, (*ret)->id))
+    if (!*ret || !stored_by_id(images, (*ret)->id))
         return err_set(err, ERR_NOT_FOUND, "there is no image '%s' here", reference);
     return 0;
 }
@@ -282,7 +282,7 @@ int images_remove(struct images *images, const char *reference, struct err *err)
 
     if (find_or_fail(images, reference, &name, err) < 0)
         return -1;
-    stored = store_get(images, name->id);
+    stored = stored_by_id(images, name->id);
     while (map_next(images->names, &at, &key, &value))
         names += streq(((struct record_name *)value)->id, name->id);
     if (names == 1 && stored->mounts > 0)
@@ -492,7 +492,7 @@ static void load_name(struct images *images, const char *path, const char *file)
 
     (void)file;
     if (file_read(path, RECORD_FILE_MAX, &text, NULL) < 0 ||
-        record_name_read(buf_view(&text), &name, NULL) < 0 || !store_get(images, name.id) ||
+        record_name_read(buf_view(&text), &name, NULL) < 0 || !stored_by_id(images, name.id) ||
         store_load_name(images, name.name, NULL) < 0)
         unlink(path);
 }

@@ -49,7 +49,7 @@ struct images {
 };
 
 /* ---- image.c ---- */
-struct stored *store_get(const struct images *images, const char *id);
+struct stored *stored_by_id(const struct images *images, const char *id);
 /* Reads an image's file, and the name's: what a job has just written. ERR_NOT_FOUND. */
 int store_load_image(struct images *images, const char *id, struct err *err);
 int store_load_name(struct images *images, const char *name, struct err *err);

@@ -59,7 +59,7 @@ static void mounted_free(struct mounted *m)
 /* Counts in and out; with the note, so that they never differ. */
 static void mounted_add(struct images *images, struct mounted *m)
 {
-    struct stored *stored = m->image[0] ? store_get(images, m->image) : NULL;
+    struct stored *stored = m->image[0] ? stored_by_id(images, m->image) : NULL;
 
     map_set(images->mounted, str_from(m->id), m);
     if (stored)
@@ -69,7 +69,7 @@ static void mounted_add(struct images *images, struct mounted *m)
 static void mounted_remove(struct images *images, struct mounted *m)
 {
     CLEANUP(free) char *path = note_path(images, m->id);
-    struct stored *stored = m->image[0] ? store_get(images, m->image) : NULL;
+    struct stored *stored = m->image[0] ? stored_by_id(images, m->image) : NULL;
 
     unlink(path);
     map_remove(images->mounted, str_from(m->id));
@@ -329,7 +329,7 @@ int image_mount(struct images *images, const struct image_mount_spec *spec, char
         return err_set(err, ERR_INVALID, "a container's folder must be an absolute path");
     if (image_mounted(images, spec->id))
         return err_set(err, ERR_EXISTS, "container '%s' has its root file system already", spec->id);
-    if (spec->image && !(stored = store_get(images, spec->image->id)))
+    if (spec->image && !(stored = stored_by_id(images, spec->image->id)))
         return err_set(err, ERR_NOT_FOUND, "image %s is not here any more", spec->image->id);
     m = NEW(struct mounted);
     m->id = mem_strdup(spec->id);

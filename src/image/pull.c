@@ -180,7 +180,7 @@ static void job_fail(struct job *job, enum image_fail fail, const char *sentence
 /* Everybody who waits gets the answer. A callback may cancel others. */
 static void job_answer(struct job *job)
 {
-    const struct stored *stored = job->fail ? NULL : store_get(job->images, job->id);
+    const struct stored *stored = job->fail ? NULL : stored_by_id(job->images, job->id);
 
     while (job->pulls.len > 0) {
         struct image_pull *pull = job->pulls.v[0];
@@ -191,7 +191,7 @@ static void job_answer(struct job *job)
         pull->fail = job->fail;
         pull->sentence = mem_strdup(job->sentence);
         pull_answer(pull, true);
-        stored = job->fail ? NULL : store_get(job->images, job->id);
+        stored = job->fail ? NULL : stored_by_id(job->images, job->id);
     }
 }
 
@@ -207,7 +207,7 @@ static bool job_load(struct job *job)
         job_fail(job, IMAGE_FAIL_OTHER, err.msg);
         return true;
     }
-    store_touch(images, store_get(images, job->id));
+    store_touch(images, stored_by_id(images, job->id));
     return true;
 }
 
