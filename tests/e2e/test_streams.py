@@ -28,6 +28,8 @@ import harness
 
 SERVER = harness.BUILD / "src" / "api" / "stream_server"
 VERSIONS = sorted(harness.kubectls(), key=lambda v: [int(n) if n.isdigit() else 0 for n in v.split(".")])
+if os.environ.get("BERTH_FEW_KUBECTLS") and VERSIONS:  # sanitizer runs: the oldest and the newest
+    VERSIONS = list(dict.fromkeys([VERSIONS[0], VERSIONS[-1]]))
 NS = "/api/v1/namespaces/default"
 
 
