@@ -228,8 +228,9 @@ def test_a_terminal_has_a_size_echo_and_an_exit_code(server, k):
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
     with server.started(k, "exec", "-it", "web", "--", "sh", "-c",
-                        "trap 'stty size' WINCH; echo ready; read x; stty size; echo \"got:$x\"; "
-                        "read y; exit 7", stdin=slave, stdout=slave, stderr=slave,
+                        # a change of size may interrupt a read
+                        "trap 'stty size' WINCH; echo ready; until read x; do :; done; stty size; echo \"got:$x\"; "
+                        "until read y; do :; done; exit 7", stdin=slave, stdout=slave, stderr=slave,
                         start_new_session=True) as process:
         os.close(slave)
         read_until(master, b"ready")
