@@ -84,8 +84,10 @@ static void push_all(void)
 
 static void need_registry(void)
 {
-    if (!fx_has_registry())
+    if (!fx_has_registry()) {
+        print_message("docker-registry or htpasswd is not installed\n");
         skip();
+    }
 }
 
 static void expect_ok(struct outcome outcome)
