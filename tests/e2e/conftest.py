@@ -15,6 +15,7 @@ _commands = {}  # row of docs/kubectl.md -> kubectl version -> "yes", "no" or "s
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "command(text): the row of docs/kubectl.md that this test proves")
+    config.addinivalue_line("markers", "plain: not again under the sanitizers (long, or about other programs)")
 
 
 @pytest.hookimpl(hookwrapper=True)
