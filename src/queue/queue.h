@@ -1,0 +1,189 @@
+/* queue - everybody's work on the GPUs there are: Pods, Jobs and TrainingJobs in one order.
+ *
+ * It watches the store, keeps sched's view of it up to date, and carries out what sched decides, through the
+ * registry: binds pods to nodes and cards, makes the pods of training jobs, asks for stops, evicts, tells the
+ * owners. What it decides is stored (the objects' own status and annotations, and the record log) in the
+ * same commit as what it does, so that a crash at any instant loses no job and runs none twice; at start it
+ * reads all of it back from the objects.
+ *
+ * Everything is on the loop. Reads make documents in the caller's arena, in the form of docs/rest.md; they
+ * never touch the disk except those that say so. Errors: ERR_NOT_FOUND no such job, ERR_CONFLICT the name is
+ * ambiguous or the job's state does not allow it, ERR_FORBIDDEN not yours, ERR_INVALID, ERR_LIMIT. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "sched/sched.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct identity;
+struct loop;
+struct object;
+struct queue;
+struct registry;
+
+#define QUEUE_CARDS_ANNOTATION  "berth.dev/gpus"       /* of pods: "0,3", or "0:8192" for a share in MiB */
+#define QUEUE_MEMORY_ANNOTATION "berth.dev/gpu-memory" /* label or annotation of pods: MiB of a share */
+#define QUEUE_NODE_ANNOTATION   "berth.dev/cards" /* of nodes: [{"index","uuid","model","mib","declared"}] */
+#define QUEUE_GPU               "nvidia.com/gpu"
+
+/* What a measurement found of one pod on one card. */
+struct queue_memory {
+    const char *pod_uid;
+    uint32_t card;
+    int64_t mib;
+};
+/* What a measurement found of one card; -1: not known. */
+struct queue_card {
+    uint32_t card;
+    int64_t used_mib;
+    int busy_percent;
+    bool failed;
+};
+
+/* Strings are copied, the rest is borrowed. */
+struct queue_config {
+    struct loop *loop;
+    struct registry *registry;
+    const char *policy; /* NULL: the default */
+    enum preemption preemption;
+    double half_life_hours;              /* of usage; 0: a week */
+    int64_t stop_min_ms, stop_max_ms;    /* how long a job may take to stop at an epoch's end; 0: 60 s, 1 h */
+    int64_t grace_sec;                   /* TERM to KILL; 0: 30 */
+    const struct sched_options *options; /* NULL: sched_defaults; `preemption` above counts */
+    const char *url;      /* of the library's calls, as containers reach it: BERTH_URL; NULL: none yet */
+    const char *log_dir;  /* output of training jobs: log_dir/UID.log; NULL: not kept */
+    const char *datasets; /* folder under a home that becomes /data; NULL: "datasets" */
+    /* A token for the library's calls of one job, made in the arena; NULL: no tokens. */
+    const char *(*token)(void *arg, struct arena *arena, const char *job_uid);
+    /* Home folder of a user of this machine, in the arena; NULL: none. */
+    const char *(*home)(void *arg, struct arena *arena, const char *user);
+    /* Whether processes of a pod are still there although its object has gone; NULL: never. */
+    bool (*pod_alive)(void *arg, const char *pod_uid);
+    /* Appends what the pod has written to the file at path, before the pod is deleted; NULL: not done. */
+    void (*save_log)(void *arg, const struct object *pod, const char *path);
+    /* Limits what a pod may take on a card, where the driver can; false: it cannot. NULL: it cannot. */
+    bool (*limit)(void *arg, const char *pod_uid, uint32_t card, int64_t mib);
+    void *arg;
+};
+
+/* ERR_INVALID: no such policy. Takes up what is stored. */
+int queue_new(const struct queue_config *config, struct queue **ret, struct err *err);
+void queue_free(struct queue *queue); /* before the registry; NULL is fine */
+DEFINE_CLEANUP(struct queue *, queue_free);
+/* The address may be known only after the server listens. */
+void queue_set_url(struct queue *queue, const char *url);
+
+/* ---- looking up ---- */
+
+/* The uid of the row that a uid, NAME or NAMESPACE/NAME means (also a pod of a training job or Job: its
+ * owner), among those that are stored or in the record log. own: a plain name is first looked for in this
+ * namespace; NULL: none. In the arena. */
+int queue_find(struct queue *queue, const char *id, const char *own, struct arena *arena, const char **ret,
+               struct err *err);
+/* May `who` read what belongs to the job alone (logs, manifest, metrics, events)? change: may cancel and the
+ * like? */
+bool queue_may(struct queue *queue, const struct identity *who, const char *uid, bool change);
+
+/* ---- reads: documents of docs/rest.md; who: for "mine" and for what is private, NULL: Berth itself ---- */
+
+struct queue_filter {
+    const char *user;          /* NULL: all */
+    const char *const *states; /* NULL-terminated; NULL: all that are not over */
+};
+struct json *queue_list(struct queue *queue, const struct identity *who, const struct queue_filter *filter,
+                        struct arena *arena);
+struct json *queue_capacity(struct queue *queue, struct arena *arena); /* "C" */
+/* One row, without what is only in queue_show. */
+int queue_job(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+              struct json **ret, struct err *err);
+int queue_show(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+               struct json **ret, struct err *err); /* reads the disk */
+int queue_why(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+              struct json **ret, struct err *err);
+struct json *queue_nodes(struct queue *queue, struct arena *arena);
+/* Times are milliseconds since 1970; to_ms 0: now. These three read the disk. */
+int queue_timeline(struct queue *queue, int64_t from_ms, int64_t to_ms, struct arena *arena,
+                   struct json **ret, struct err *err);
+struct queue_history_query {
+    const char *user;          /* NULL: all */
+    const char *const *states; /* NULL-terminated; NULL: all */
+    int64_t from_ms, to_ms;    /* of the end; 0: no bound */
+    size_t limit;              /* 0: 100; at most QUEUE_HISTORY_MAX */
+    const char *after;         /* a cursor; NULL: from the newest */
+};
+#define QUEUE_HISTORY_MAX 1000
+int queue_history(struct queue *queue, const struct identity *who, const struct queue_history_query *query,
+                  struct arena *arena, struct json **ret, struct err *err);
+int queue_usage(struct queue *queue, int64_t from_ms, int64_t to_ms, bool by_day, struct arena *arena,
+                struct json **ret, struct err *err);
+/* Path of a training job's log file; NULL: none is kept. In the arena. */
+const char *queue_log_path(struct queue *queue, const char *uid, struct arena *arena);
+
+/* ---- watching ---- */
+
+struct queue_watch;
+/* Called from the loop, at most 10 times a second, when rows changed; the uids are borrowed for the call. The
+ * rows are had by queue_job (with the reader's identity). */
+struct queue_change {
+    uint64_t revision;
+    const char *const *upsert;
+    size_t upsert_len;
+    const char *const *remove; /* over or deleted: no longer in queue_list */
+    size_t remove_len;
+};
+typedef void (*queue_watch_fn)(void *arg, const struct queue_change *change);
+struct queue_watch *queue_watch(struct queue *queue, queue_watch_fn fn, void *arg);
+void queue_unwatch(struct queue_watch *watch); /* NULL is fine; also from its own callback */
+uint64_t queue_revision(const struct queue *queue);
+
+/* ---- actions: check that `who` may (NULL: Berth itself); answers leave through store_defer ---- */
+
+int queue_cancel(struct queue *queue, const struct identity *who, const char *uid, struct err *err);
+int queue_set_priority(struct queue *queue, const struct identity *who, const char *uid, int32_t priority,
+                       struct err *err);
+/* The owner asks for the GPUs of jobs of larger rank (preemption: ask). ERR_CONFLICT: it does not wait. */
+int queue_claim(struct queue *queue, const struct identity *who, const char *uid, struct err *err);
+/* A new object with the same spec, of the caller; its uid in the arena. */
+int queue_rerun(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+                const char **ret, struct err *err);
+/* Where a TrainingJob (or Pod) document would stand if it were submitted now: {"job", "position",
+ * "startEstimate", "startLow", "startHigh"}. Nothing is stored. The document has passed its checks. */
+int queue_dry_run(struct queue *queue, const struct identity *who, const struct json *doc,
+                  struct arena *arena, struct json **ret, struct err *err);
+/* The largest card there is, for checks at submit; 0: no cards. */
+uint32_t queue_largest_card(const struct queue *queue);
+/* Whether a node port is asked for by a job that is not over; name: whose, in the arena. */
+bool queue_port_taken(struct queue *queue, uint16_t port, struct arena *arena, const char **name);
+
+/* ---- what the training library says; job: uid of the TrainingJob ---- */
+
+/* The same answer for every process that asks about the same epoch. epoch -1: not said, the one after those
+ * that are done. An answer of true may be given only once the store is durable (store_defer). */
+int queue_has_to_stop(struct queue *queue, const char *job, int64_t epoch, bool *ret, struct err *err);
+/* `done` epochs are done, over all runs; never goes down, may jump. seconds: of the last one, 0: not said. */
+int queue_epoch_done(struct queue *queue, const char *job, uint32_t done, double seconds, struct err *err);
+struct queue_profile {
+    uint32_t rank;
+    uint32_t gpus;       /* as the library says; 0: those it has */
+    uint64_t iterations; /* of this run so far */
+    double iteration_s;  /* mean */
+    double epoch_s;      /* of the epoch that ended; 0: none did */
+    int64_t memory_mib;  /* as the library says; 0: not known */
+};
+int queue_profile(struct queue *queue, const char *job, const struct queue_profile *profile, struct err *err);
+/* The script says that it is done (old libraries): nothing but a record. */
+int queue_signal_end(struct queue *queue, const char *job, struct err *err);
+#define QUEUE_RECORDS_MAX 1000 /* of one call */
+#define QUEUE_METRICS_MAX 64   /* names of one job */
+/* records: [{"time", "step", "epoch", "values": {"loss": 0.1}}…]. ERR_INVALID, ERR_LIMIT. */
+int queue_log_metrics(struct queue *queue, const char *job, uint32_t rank, const struct json *records,
+                      struct err *err);
+
+/* ---- measurements from the host side ---- */
+
+void queue_measured(struct queue *queue, const char *node, const struct queue_card *cards, size_t card_count,
+                    const struct queue_memory *memory, size_t memory_count);
