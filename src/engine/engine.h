@@ -48,11 +48,3 @@ DEFINE_CLEANUP(struct local_engine *, local_engine_free);
 
 /* What the API asks of pods. Lives as long as the engine. */
 const struct pod_ops *local_engine_pod_ops(struct local_engine *engine);
-
-/* For `kubectl top`: calls fn for each running container. cpu_nanos since its start. */
-struct engine_usage {
-    const char *ns, *pod, *container;
-    uint64_t cpu_nanos, memory_bytes;
-};
-void local_engine_usage(struct local_engine *engine, void (*fn)(void *arg, const struct engine_usage *usage),
-                        void *arg);

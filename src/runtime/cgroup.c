@@ -250,6 +250,16 @@ bool cgroup_exists(const struct cgroup *cg, const char *id)
     return false;
 }
 
+uint64_t cgroup_cpu(const struct cgroup *cg, const char *id)
+{
+    bool v2 = cg->mode == RUNTIME_CGROUPS_V2;
+    CLEANUP(buf_done) struct buf text = {0};
+
+    if (!read_file(cg, v2 ? "cpu" : "cpuacct", id, v2 ? "cpu.stat" : "cpuacct.usage", &text))
+        return 0;
+    return v2 ? number(&text, "usage_usec") * 1000 : number(&text, NULL);
+}
+
 int cgroup_stats(const struct cgroup *cg, const char *id, struct runtime_stats *ret, struct err *err)
 {
     bool v2 = cg->mode == RUNTIME_CGROUPS_V2;
@@ -265,13 +275,7 @@ int cgroup_stats(const struct cgroup *cg, const char *id, struct runtime_stats *
     stats.working_set_bytes = stats.memory_bytes > inactive ? stats.memory_bytes - inactive : 0;
     read_file(cg, "memory", id, v2 ? "memory.events" : "memory.oom_control", &text);
     stats.oom_kills = number(&text, "oom_kill");
-    if (v2) {
-        read_file(cg, "cpu", id, "cpu.stat", &text);
-        stats.cpu_ns = number(&text, "usage_usec") * 1000;
-    } else {
-        read_file(cg, "cpuacct", id, "cpuacct.usage", &text);
-        stats.cpu_ns = number(&text, NULL);
-    }
+    stats.cpu_ns = cgroup_cpu(cg, id);
     read_file(cg, "pids", id, "pids.current", &text);
     stats.pids = number(&text, NULL);
     *ret = stats;

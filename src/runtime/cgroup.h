@@ -38,3 +38,4 @@ bool cgroup_exists(const struct cgroup *cg, const char *id);
 void cgroup_each(const struct cgroup *cg, void (*fn)(void *arg, const char *id), void *arg);
 /* ERR_NOT_FOUND: there is none (any more). */
 int cgroup_stats(const struct cgroup *cg, const char *id, struct runtime_stats *ret, struct err *err);
+uint64_t cgroup_cpu(const struct cgroup *cg, const char *id); /* nanoseconds; 0: there is none */

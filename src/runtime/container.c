@@ -439,6 +439,11 @@ int runtime_stats(const struct runtime_container *c, struct runtime_stats *ret, 
     return cgroup_stats(c->rt->cgroup, c->id, ret, err);
 }
 
+uint64_t runtime_cpu(const struct runtime_container *c)
+{
+    return cgroup_cpu(c->rt->cgroup, c->id);
+}
+
 int runtime_resize(struct runtime_container *c, uint16_t rows, uint16_t cols, struct err *err)
 {
     struct shim_msg msg = {.type = SHIM_RESIZE, .rows = rows, .cols = cols};

@@ -248,6 +248,8 @@ struct runtime_stats {
 };
 /* ERR_NOT_FOUND: its cgroup is gone. Reads a few files of cgroupfs: about 50 us. */
 int runtime_stats(const struct runtime_container *c, struct runtime_stats *ret, struct err *err);
+/* cpu_ns alone, by reading one file; 0: its cgroup is gone. */
+uint64_t runtime_cpu(const struct runtime_container *c);
 
 /* ---- streams: exec and attach ---- */
 

@@ -53,3 +53,6 @@ void pod_binding(struct call *call, const struct route *route);
 
 /* review.c: kinds that are asked, not stored. */
 void review_handle(struct call *call, const struct route *route);
+
+/* metrics.c: what pods and nodes use now. */
+void metrics_handle(struct call *call, const struct route *route);

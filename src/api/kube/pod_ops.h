@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct pod_log;    /* all three are the engine's own */
@@ -63,6 +64,16 @@ struct pod_stream_events {
     void (*ended)(void *arg, int code, const struct err *err);
 };
 
+/* ---- figures ---- */
+
+/* What a container, or a node, uses. */
+struct pod_usage {
+    const char *container;  /* NULL: of a node */
+    uint64_t cpu_nanos;     /* nanoseconds of processor time a second, over the window */
+    uint64_t memory_bytes;  /* without page cache that can go at once */
+    int64_t end, window_ns; /* when the window ended (nanoseconds since 1970), and how long it was */
+};
+
 /* ---- the operations ---- */
 
 struct pod_ops {
@@ -98,6 +109,13 @@ struct pod_ops {
                 void (*done)(void *done_arg, int fd, const struct err *err), void *done_arg,
                 struct pod_dial **ret, struct err *err);
     void (*dial_cancel)(struct pod_dial *dial);
+
+    /* For `kubectl top`; both may be NULL. Calls fn for each running container of the pod, before it
+     * returns. */
+    void (*usage)(void *arg, const struct pod_ref *pod,
+                  void (*fn)(void *fn_arg, const struct pod_usage *usage), void *fn_arg);
+    /* False: it is not the engine's node. */
+    bool (*node_usage)(void *arg, const char *node, struct pod_usage *ret);
 };
 
 /* ---- refusals, as Kubernetes words them; all return -1 ---- */

@@ -139,27 +139,6 @@ static void self_review(struct call *call, const struct kind *kind, struct json 
     reply_review(call, kind, doc);
 }
 
-/* Figures come from a node agent; without one there are none. */
-static void metrics(struct call *call, const struct route *route)
-{
-    struct json *doc, *meta;
-
-    if (*route->name) {
-        failure_not_found(&call->failure, call->arena, route->kind->group, route->kind->plural,
-                          *route->ns ? arena_printf(call->arena, "%s/%s", route->ns, route->name)
-                                     : route->name);
-        call_fail(call);
-        return;
-    }
-    doc = json_new_object(call->arena);
-    json_set_string(call->arena, doc, "kind", arena_printf(call->arena, "%sList", route->kind->name));
-    json_set_string(call->arena, doc, "apiVersion", kind_api_version(route->kind));
-    meta = json_set_object(call->arena, doc, "metadata");
-    (void)meta;
-    json_set_array(call->arena, doc, "items");
-    call_reply_json(call, 200, doc);
-}
-
 void review_handle(struct call *call, const struct route *route)
 {
     const struct kind *kind = route->kind;
@@ -172,7 +151,7 @@ void review_handle(struct call *call, const struct route *route)
         return;
     }
     if (kind->id == KIND_POD_METRICS || kind->id == KIND_NODE_METRICS) {
-        metrics(call, route);
+        metrics_handle(call, route);
         return;
     }
     if (body_decode(call, kind, &doc, &duplicates) < 0) {

@@ -233,6 +233,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     engine->tail = &engine->head;
     engine->logs = log_watch_new(engine->loop);
     ops_init(engine);
+    usage_start(engine);
     if (make_folders(engine, err) < 0) {
         local_engine_close(engine);
         local_engine_free(engine);
@@ -265,6 +266,7 @@ void local_engine_close(struct local_engine *engine)
     store_unwatch(engine->volume_watch);
     engine->watch = engine->node_watch = engine->volume_watch = NULL;
     ops_done(engine);
+    usage_stop(engine);
     while (map_next(engine->pods, &at, &key, &value)) {
         struct pod *pod = value;
 
@@ -286,25 +288,4 @@ void local_engine_free(struct local_engine *engine)
 {
     if (engine)
         engine_free(engine);
-}
-
-void local_engine_usage(struct local_engine *engine, void (*fn)(void *arg, const struct engine_usage *usage),
-                        void *arg)
-{
-    struct str key;
-    void *value;
-    size_t at = 0;
-
-    while (map_next(engine->pods, &at, &key, &value)) {
-        const struct pod *pod = value;
-
-        for (size_t i = 0; i < pod->facts.len; i++) {
-            struct runtime_stats stats;
-
-            if (pod->facts.ctrs[i].state == CTR_RUNNING && pod->runs[i].container &&
-                runtime_stats(pod->runs[i].container, &stats, NULL) == 0)
-                fn(arg, &(struct engine_usage){pod->ns, pod->name, pod->facts.ctrs[i].name, stats.cpu_ns,
-                                               stats.working_set_bytes});
-        }
-    }
 }

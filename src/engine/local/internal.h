@@ -25,6 +25,14 @@
 struct pod;
 struct probes;
 
+/* The processor time that a container, or the node, had used at some moment. */
+struct usage_point {
+    int64_t at; /* monotonic; 0: none */
+    uint64_t cpu_ns;
+    int restarts; /* of which run */
+};
+#define USAGE_POINTS 2
+
 /* One container's way through pull, mount, run. */
 struct run {
     struct pod *pod;
@@ -40,6 +48,7 @@ struct run {
     struct loop_timer *pre_stop_timer;
     int64_t stop_by; /* monotonic: when KILL comes */
     struct probes *probes;
+    struct usage_point used[USAGE_POINTS]; /* the newest first */
 };
 
 enum sandbox { SANDBOX_NONE, SANDBOX_NET, SANDBOX_READY, SANDBOX_LEAVING, SANDBOX_GONE };
@@ -101,6 +110,8 @@ struct local_engine {
     struct pod_ops ops;
     struct pod_log *readers; /* that follow a container */
     struct removal *removals;
+    struct loop_timer *usage_timer;
+    struct usage_point used[USAGE_POINTS]; /* of the node */
 };
 
 /* engine.c */
@@ -179,6 +190,13 @@ void probes_stop(struct run *run);
 
 /* binder.c */
 void binder_look(struct local_engine *engine);
+
+/* usage.c: what containers and the node use, for `kubectl top`. */
+void usage_start(struct local_engine *engine);
+void usage_stop(struct local_engine *engine);
+void usage_of_pod(void *engine, const struct pod_ref *ref,
+                  void (*fn)(void *fn_arg, const struct pod_usage *usage), void *fn_arg);
+bool usage_of_node(void *engine, const char *node, struct pod_usage *ret);
 
 /* sweep.c: what an earlier engine left. */
 void sweep_start(struct local_engine *engine);

@@ -297,6 +297,8 @@ void ops_init(struct local_engine *engine)
         .stream_free = stream_free,
         .dial = dial_open,
         .dial_cancel = dial_give_up,
+        .usage = usage_of_pod,
+        .node_usage = usage_of_node,
     };
 }
 
