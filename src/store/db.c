@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "objects/kind.h"
 #include "store/dbfile.h"
+#include "store/store.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -23,7 +24,18 @@
 
 #define WRITER_STACK_BYTES (256 << 10)
 
-enum { STMT_PUT, STMT_PRUNE, STMT_OLDEST, STMT_VALUE_SET, STMT_VALUE_REMOVE, STMT_BEGIN, STMT_COMMIT, STMTS };
+enum {
+    STMT_PUT,
+    STMT_PRUNE,
+    STMT_OLDEST,
+    STMT_VALUE_SET,
+    STMT_VALUE_REMOVE,
+    STMT_RECORD,
+    STMT_RECORD_PRUNE,
+    STMT_BEGIN,
+    STMT_COMMIT,
+    STMTS
+};
 
 static const char *const statements[STMTS] = {
     [STMT_PUT] = "INSERT INTO rev (rv, kind, removed, prev, doc) VALUES (?, ?, ?, ?, ?)",
@@ -31,8 +43,18 @@ static const char *const statements[STMTS] = {
     [STMT_OLDEST] = "UPDATE meta SET val = ? WHERE key = 'oldest'",
     [STMT_VALUE_SET] = "INSERT OR REPLACE INTO value (tab, key, val) VALUES (?, ?, ?)",
     [STMT_VALUE_REMOVE] = "DELETE FROM value WHERE tab = ? AND key = ?",
+    [STMT_RECORD] = "INSERT OR REPLACE INTO record (seq, type, time, until, job, user, tag, doc)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [STMT_RECORD_PRUNE] = "DELETE FROM record WHERE type = ?1 AND time < (SELECT time FROM record WHERE"
+                          " type = ?1 ORDER BY time DESC LIMIT 1 OFFSET ?2)",
     [STMT_BEGIN] = "BEGIN IMMEDIATE",
     [STMT_COMMIT] = "COMMIT",
+};
+
+#define RECORDS_PRUNE_EVERY 5000 /* records of a type, from one look at its limit to the next */
+static const int64_t record_limits[RECORD_TYPES] = {
+    [RECORD_TRANSITION] = 300000, [RECORD_SPAN] = 300000, [RECORD_EPOCH] = 500000, [RECORD_METRIC] = 1000000,
+    [RECORD_MEMORY] = 300000,     [RECORD_CARD] = 300000, [RECORD_JOB] = 200000,
 };
 
 struct list {
@@ -49,6 +71,7 @@ struct db {
     pthread_cond_t changed;
     struct list waiting, done;
     bool writing, broken, stop;
+    int64_t records_added[RECORD_TYPES]; /* since the last look at the limit; of whoever writes */
 };
 
 static struct db_batch *list_take(struct list *list)
@@ -78,6 +101,7 @@ void db_batch_free(struct db_batch *batch)
         free(it->table);
         free(it->key);
         free(it->data);
+        free(it->tag);
     }
     vec_done(&batch->ops);
     vec_done(&batch->prunes);
@@ -242,10 +266,44 @@ static int write_value(struct db *db, const struct db_op *op)
     return run(db, which);
 }
 
+static int write_record(struct db *db, const struct db_op *op)
+{
+    sqlite3_stmt *stmt = db->stmts[STMT_RECORD], *prune = db->stmts[STMT_RECORD_PRUNE];
+
+    sqlite3_bind_int64(stmt, 1, op->seq);
+    sqlite3_bind_int(stmt, 2, op->record);
+    sqlite3_bind_int64(stmt, 3, op->time_ms);
+    sqlite3_bind_int64(stmt, 4, op->until_ms);
+    sqlite3_bind_text(stmt, 5, op->table, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 6, op->key, -1, SQLITE_STATIC);
+    sqlite3_bind_text(stmt, 7, op->tag, -1, SQLITE_STATIC);
+    sqlite3_bind_text64(stmt, 8, op->data, op->len, SQLITE_STATIC, SQLITE_UTF8);
+    if (run(db, STMT_RECORD) < 0)
+        return -1;
+    if (++db->records_added[op->record] < RECORDS_PRUNE_EVERY)
+        return 0;
+    db->records_added[op->record] = 0;
+    sqlite3_bind_int(prune, 1, op->record);
+    sqlite3_bind_int64(prune, 2, record_limits[op->record]);
+    return run(db, STMT_RECORD_PRUNE);
+}
+
+static int write_op(struct db *db, const struct db_op *op)
+{
+    switch (op->type) {
+    case DB_VALUE:
+        return write_value(db, op);
+    case DB_RECORD:
+        return write_record(db, op);
+    default:
+        return write_object(db, op);
+    }
+}
+
 static int write_batch(struct db *db, struct db_batch *batch)
 {
     VEC_EACH(&batch->ops, it)
-        if ((it->type == DB_VALUE ? write_value(db, it) : write_object(db, it)) < 0)
+        if (write_op(db, it) < 0)
             return -1;
     VEC_EACH(&batch->prunes, it) {
         sqlite3_bind_int64(db->stmts[STMT_PRUNE], 1, *it);
@@ -411,6 +469,104 @@ struct db_batch *db_resume(struct db *db)
     pthread_cond_broadcast(&db->changed);
     pthread_mutex_unlock(&db->lock);
     return batches;
+}
+
+/* ---- records ---- */
+
+int db_last_record(struct db *db, int64_t *ret, struct err *err)
+{
+    sqlite3_stmt *stmt;
+    int rc;
+
+    if (sqlite3_prepare_v2(db->sql, "SELECT max(seq) FROM record", -1, &stmt, NULL) != SQLITE_OK)
+        return sql_error(db, err, "read the records");
+    rc = sqlite3_step(stmt);
+    *ret = rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
+    sqlite3_finalize(stmt);
+    return 0;
+}
+
+#define RECORDS_SQL                                                                                          \
+    "SELECT seq, type, time, until, job, user, tag, doc FROM record WHERE type = ?1%s%s%s%s%s%s ORDER BY %s" \
+    " LIMIT ?8"
+
+static int select_records(struct db *db, const struct record_query *query, sqlite3_stmt **ret,
+                          struct err *err)
+{
+    bool spans = query->type == RECORD_SPAN;
+    const char *desc = query->newest_first ? " DESC" : "", *by = query->job ? "seq" : "time";
+    CLEANUP(free)
+    char *order = mem_printf("%s%s, seq%s", by, desc, desc);
+    CLEANUP(free)
+    char *sql =
+        mem_printf(RECORDS_SQL, query->job ? " AND job = ?2" : "", query->user ? " AND user = ?3" : "",
+                   query->tag ? " AND tag = ?4" : "",
+                   !query->from_ms ? ""
+                   : spans         ? " AND (until = 0 OR until >= ?5)"
+                                   : " AND time >= ?5",
+                   query->to_ms ? " AND time < ?6" : "", query->before_seq ? " AND seq < ?7" : "", order);
+
+    if (sqlite3_prepare_v2(db->sql, sql, -1, ret, NULL) != SQLITE_OK)
+        return sql_error(db, err, "read the records");
+    sqlite3_bind_int(*ret, 1, (int)query->type);
+    if (query->job)
+        sqlite3_bind_text(*ret, 2, query->job, -1, SQLITE_STATIC);
+    if (query->user)
+        sqlite3_bind_text(*ret, 3, query->user, -1, SQLITE_STATIC);
+    if (query->tag)
+        sqlite3_bind_text(*ret, 4, query->tag, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(*ret, 5, query->from_ms);
+    sqlite3_bind_int64(*ret, 6, query->to_ms);
+    sqlite3_bind_int64(*ret, 7, query->before_seq);
+    sqlite3_bind_int64(*ret, 8, query->limit ? (int64_t)query->limit : RECORDS_LIMIT);
+    return 0;
+}
+
+static int read_records(struct db *db, const struct record_query *query,
+                        bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = SQLITE_DONE;
+
+    if (select_records(db, query, &stmt, err) < 0)
+        return -1;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        struct record record = {.seq = sqlite3_column_int64(stmt, 0),
+                                .type = (enum record_type)sqlite3_column_int(stmt, 1),
+                                .time_ms = sqlite3_column_int64(stmt, 2),
+                                .until_ms = sqlite3_column_int64(stmt, 3),
+                                .job = (const char *)sqlite3_column_text(stmt, 4),
+                                .user = (const char *)sqlite3_column_text(stmt, 5),
+                                .tag = (const char *)sqlite3_column_text(stmt, 6),
+                                .doc = column_str(stmt, 7)};
+
+        if (!fn(arg, &record)) {
+            rc = SQLITE_DONE;
+            break;
+        }
+    }
+    if (rc != SQLITE_DONE)
+        sql_error(db, err, "read the records");
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? 0 : -1;
+}
+
+int db_records(struct db *db, const struct record_query *query,
+               bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err)
+{
+    int result;
+
+    pthread_mutex_lock(&db->lock);
+    while (db->writing)
+        pthread_cond_wait(&db->changed, &db->lock);
+    db->writing = true;
+    pthread_mutex_unlock(&db->lock);
+    result = read_records(db, query, fn, arg, err);
+    pthread_mutex_lock(&db->lock);
+    db->writing = false;
+    pthread_cond_broadcast(&db->changed);
+    pthread_mutex_unlock(&db->lock);
+    return result;
 }
 
 void db_wait(struct db *db)

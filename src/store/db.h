@@ -12,15 +12,18 @@
 
 struct db;
 
-enum db_op_type { DB_PUT, DB_REMOVE, DB_VALUE };
+enum db_op_type { DB_PUT, DB_REMOVE, DB_VALUE, DB_RECORD };
 
 struct db_op {
     enum db_op_type type;
     const struct object *object; /* PUT, REMOVE: borrowed until the batch is done */
     int64_t prev;                /* revision that it supersedes; 0: none */
-    char *table, *key;           /* VALUE: the batch's own */
+    char *table, *key;           /* VALUE: the batch's own; RECORD: job, user */
     char *data;                  /* NULL: remove */
     size_t len;
+    char *tag; /* RECORD, as the rest */
+    int64_t seq, time_ms, until_ms;
+    int record;
 };
 
 /* What is to become durable together. Made by the store, filled, submitted, and given back when done. */
@@ -60,6 +63,8 @@ struct db_loader {
 int db_oldest(struct db *db, int64_t *ret, struct err *err);
 int db_load(struct db *db, const struct db_loader *loader, struct err *err);
 
+int db_last_record(struct db *db, int64_t *ret, struct err *err); /* its seq; 0: none */
+
 /* Starts the thread. From here on only the calls below and db_close are allowed. */
 int db_start(struct db *db, struct err *err);
 int db_event_fd(const struct db *db); /* readable when batches are done */
@@ -74,3 +79,8 @@ struct db_batch *db_done(struct db *db);
 struct db_batch *db_resume(struct db *db);
 /* Waits until nothing is being written or waits to be. */
 void db_wait(struct db *db);
+/* Once the connection is free, in the caller's thread. */
+struct record;
+struct record_query;
+int db_records(struct db *db, const struct record_query *query,
+               bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err);

@@ -32,6 +32,17 @@ static const char *const migrations[] = {
     "  PRIMARY KEY (tab, key)) WITHOUT ROWID;"
     "CREATE TABLE meta (key TEXT PRIMARY KEY, val NOT NULL) WITHOUT ROWID;"
     "INSERT INTO meta VALUES ('oldest', 0);",
+    "CREATE TABLE record ("
+    "  seq INTEGER PRIMARY KEY,"
+    "  type INTEGER NOT NULL,"
+    "  time INTEGER NOT NULL,"  /* milliseconds */
+    "  until INTEGER NOT NULL," /* 0: not yet */
+    "  job TEXT NOT NULL,"
+    "  user TEXT NOT NULL,"
+    "  tag TEXT NOT NULL,"
+    "  doc TEXT NOT NULL);"
+    "CREATE INDEX record_by_time ON record (type, time);"
+    "CREATE INDEX record_by_job ON record (job, type, seq) WHERE job <> '';",
 };
 _Static_assert(ARRAY_LEN(migrations) == STORE_SCHEMA_VERSION, "one migration a version");
 

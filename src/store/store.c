@@ -79,6 +79,7 @@ struct store {
     bool telling, unwatched;
     size_t live_bytes;
     struct store_stats stats;
+    int64_t last_record;
     int64_t commit_ns; /* how long commits take, a moving average */
 };
 
@@ -131,7 +132,8 @@ static int load(struct store *store, struct err *err)
 {
     const struct db_loader loader = {load_row, load_value, store};
 
-    if (db_oldest(store->db, &store->oldest, err) < 0 || db_load(store->db, &loader, err) < 0)
+    if (db_oldest(store->db, &store->oldest, err) < 0 || db_load(store->db, &loader, err) < 0 ||
+        db_last_record(store->db, &store->last_record, err) < 0)
         return -1;
     if (store->revision < store->oldest)
         store->revision = store->oldest;
@@ -237,6 +239,31 @@ void store_value_set(struct store *store, const char *table, const char *key, st
                                          .data = value.s ? mem_strndup(value.s, value.len) : NULL,
                                          .len = value.len});
     values_set(&store->values, table, key, value);
+}
+
+int64_t store_record(struct store *store, const struct record *record)
+{
+    struct db_batch *batch = gather(store);
+    int64_t seq = record->seq ? record->seq : ++store->last_record;
+
+    vec_push(&batch->ops,
+             (struct db_op){.type = DB_RECORD,
+                            .seq = seq,
+                            .record = (int)record->type,
+                            .time_ms = record->time_ms,
+                            .until_ms = record->until_ms,
+                            .table = mem_strdup(record->job ? record->job : ""),
+                            .key = mem_strdup(record->user ? record->user : ""),
+                            .tag = mem_strdup(record->tag ? record->tag : ""),
+                            .data = mem_strndup(record->doc.s ? record->doc.s : "", record->doc.len),
+                            .len = record->doc.len});
+    return seq;
+}
+
+int store_records(struct store *store, const struct record_query *query,
+                  bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err)
+{
+    return db_records(store->db, query, fn, arg, err);
 }
 
 /* ---- what waits for the disk ---- */
@@ -358,7 +385,7 @@ static void commit_done(struct store *store, struct db_batch *batch)
     size_t objects = 0, undone = 0;
 
     VEC_EACH(&batch->ops, it)
-        if (it->type != DB_VALUE) {
+        if (it->type == DB_PUT || it->type == DB_REMOVE) {
             objects++;
             store->durable = it->object->rv;
         }

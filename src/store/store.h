@@ -19,7 +19,7 @@
 
 #define STORE_WINDOW_CHANGES 20000      /* changes kept for watches that resume */
 #define STORE_WINDOW_BYTES   (24 << 20) /* and at most this much text of superseded states */
-#define STORE_SCHEMA_VERSION 1
+#define STORE_SCHEMA_VERSION 2
 
 struct store;
 
@@ -92,6 +92,45 @@ void store_value_set(struct store *store, const char *table, const char *key,
 /* Calls fn for all of a table, sorted by key. */
 void store_values(const struct store *store, const char *table,
                   void (*fn)(void *arg, const char *key, struct str value), void *arg);
+
+/* ---- records: what happened, appended, kept on disk only, bounded per type ---- */
+
+/* Stored in the database: never renumber. */
+enum record_type {
+    RECORD_TRANSITION = 1, /* of a job's state; tag: the new state */
+    RECORD_SPAN = 2,       /* a job on a card; time to until; tag: the node */
+    RECORD_EPOCH = 3,
+    RECORD_METRIC = 4, /* tag: its name */
+    RECORD_MEMORY = 5, /* GPU memory of a job */
+    RECORD_CARD = 6,   /* utilisation of a card; tag: the node */
+    RECORD_JOB = 7,    /* a job that has ended; tag: how */
+    RECORD_TYPES = 8,
+};
+
+struct record {
+    int64_t seq; /* given by the store, ascending; when putting: 0 appends, else that one is replaced */
+    enum record_type type;
+    int64_t time_ms, until_ms;    /* until 0: not yet, or has none */
+    const char *job, *user, *tag; /* NULL: "" */
+    struct str doc;               /* JSON */
+};
+/* Becomes durable together with the objects written in the same turn. Returns its seq. Of each type only the
+ * newest are kept (db.c has the limits). */
+int64_t store_record(struct store *store, const struct record *record);
+
+struct record_query {
+    enum record_type type;
+    const char *job, *user, *tag; /* NULL: any */
+    int64_t from_ms, to_ms;       /* of time, or (spans) overlapping; 0: no bound */
+    int64_t before_seq;           /* 0: no bound */
+    bool newest_first;
+    size_t limit; /* 0: RECORDS_LIMIT */
+};
+#define RECORDS_LIMIT 100000
+/* Reads the disk, after waiting for a commit under way; what this turn has written is not there yet. fn
+ * returns false to end it; the record is borrowed for the call. */
+int store_records(struct store *store, const struct record_query *query,
+                  bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err);
 
 struct store_stats {
     uint64_t commits, rows; /* since start */
