@@ -330,19 +330,6 @@ int images_tag(struct images *images, const char *reference, const char *to, str
     return write_name(images, &changed, err) < 0 ? -1 : store_load_name(images, text, err);
 }
 
-int images_login(struct images *images, const char *registry, const char *user, const char *password,
-                 struct err *err)
-{
-    CLEANUP(free) char *path = mem_printf("%s/auth.json", images->dir);
-    CLEANUP(buf_done) struct buf before = {0};
-    CLEANUP(buf_done) struct buf after = {0};
-
-    (void)file_read(path, IMAGE_AUTH_MAX, &before, NULL); /* none yet */
-    if (auth_edit(buf_view(&before), registry, user, password, &after, err) < 0)
-        return -1;
-    return file_write_atomic(path, buf_view(&after), 0600, err);
-}
-
 /* ---- opening ---- */
 
 static int default_to(int value, int fallback)
@@ -378,7 +365,9 @@ static void take_config(struct images *images, const struct images_config *given
         images->registries[images->registries_len] = (struct registry){
             .host = mem_strdup(config->registries[images->registries_len].host),
             .ca_file = mem_strdup(config->registries[images->registries_len].ca_file),
+            .mirror = mem_strdup(config->registries[images->registries_len].mirror),
             .insecure = config->registries[images->registries_len].insecure,
+            .mirror_insecure = config->registries[images->registries_len].mirror_insecure,
         };
 }
 
@@ -456,7 +445,7 @@ static void throw_away(struct images *images, const char *path, const char *name
 /* Credentials of a process that was killed. */
 static void throw_auth_away(struct images *images, const char *path, const char *name)
 {
-    const char *const files[] = {"auth.json", "certs/ca.crt", "certs"};
+    const char *const files[] = {"auth.json", "certs/ca.crt", "certs", "registries.conf"};
 
     (void)images;
     (void)name;
@@ -593,6 +582,7 @@ void images_free(struct images *images)
     for (size_t i = 0; i < images->registries_len; i++) {
         free(images->registries[i].host);
         free(images->registries[i].ca_file);
+        free(images->registries[i].mirror);
     }
     free(images->registries);
     fd_close(images->lock);

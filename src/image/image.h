@@ -9,6 +9,7 @@
  * The name "host" is no image: containers see this machine's own root, copy on write. */
 #pragma once
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -101,6 +102,8 @@ struct images_registry {
     const char *host;    /* as in a reference: "lab:5000" */
     bool insecure;       /* plain HTTP or any certificate will do */
     const char *ca_file; /* NULL: the machine's; else a PEM file */
+    const char *mirror;  /* NULL: none; asked first: "lab:5000", "lab:5000/hub". Anonymous */
+    bool mirror_insecure;
 };
 
 /* Zero is a good default everywhere. Copied. */
@@ -172,6 +175,27 @@ void images_gc(struct images *images, struct images_gc *ret); /* ret may be NULL
 int images_login(struct images *images, const char *registry, const char *user, const char *password,
                  struct err *err);
 
+/* Credentials of one person, for that person's pods and builds; kept in a file of mode 0600 of their own.
+ * who is the name by which the API knows them. password NULL forgets. */
+int images_login_of(struct images *images, const char *who, const char *registry, const char *user,
+                    const char *password, struct err *err);
+/* All of them as a docker config.json, for image_pull_spec's auths; "" when there are none. To be wiped. */
+void images_auths_of(const struct images *images, const char *who, struct buf *ret);
+
+/* ---- names of what was built or imported here ----
+ *
+ * What no registry vouches for must not take the place of what others pull by the same name. So it is kept
+ * under names of hosts that are no registries: IMAGE_HOST_ALL for what admins put there, for everybody, and
+ * IMAGE_HOST_OWN/WHO for what a person did, for that person's pods. */
+#define IMAGE_HOST_ALL "localhost"
+#define IMAGE_HOST_OWN "own.localhost"
+
+/* The name that `reference` ("trainer", "lab:5000/me/net:v2") gets when who builds it; who NULL: an admin. */
+int image_local_name(const char *who, const char *reference, char text[IMAGE_REF_MAX], struct err *err);
+/* Whether a pod of who's means something local by that reference: their own, or else an admin's. */
+bool images_find_local(const struct images *images, const char *who, const char *reference,
+                       char text[IMAGE_REF_MAX]);
+
 /* ---- pulling ---- */
 
 /* Why there is no image; image_fail_reason gives Kubernetes' word for the container's state. */
@@ -240,6 +264,16 @@ struct image_pull *images_pull(struct images *images, const struct image_pull_sp
  * answers for who may read it. */
 struct image_pull *images_import(struct images *images, const char *path, const char *name,
                                  const struct image_pull_events *events, void *arg);
+/* The same, read with the rights of a person: for paths that users give. */
+struct images_reader {
+    uid_t uid;
+    gid_t gid;
+    const gid_t *groups;
+    size_t groups_len;
+};
+struct image_pull *images_import_as(struct images *images, const char *path, const char *name,
+                                    const struct images_reader *reader,
+                                    const struct image_pull_events *events, void *arg);
 /* No callback comes any more. The last one that waits for a fetch ends it. */
 void image_pull_cancel(struct image_pull *pull);
 

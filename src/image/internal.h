@@ -23,8 +23,8 @@ struct mounted {
 };
 
 struct registry {
-    char *host, *ca_file;
-    bool insecure;
+    char *host, *ca_file, *mirror;
+    bool insecure, mirror_insecure;
 };
 
 struct images {

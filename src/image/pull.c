@@ -37,6 +37,10 @@ struct job {
     char *key; /* what pulls with the same can share; NULL: nothing any more */
     char *name;
     char *path; /* import */
+    bool as;    /* read with these rights */
+    uid_t uid;
+    gid_t gid;
+    VEC(gid_t) groups;
     struct image_ref ref;
     VEC(struct image_pull *) pulls;
     VEC(char *) auths; /* to be tried in this order; empty: none */
@@ -112,7 +116,7 @@ static struct image_pull *fail_later(struct image_pull *pull, enum image_fail fa
 /* The credentials and certificates of a call: known by name, so nothing else is ever deleted here. */
 static void remove_auth(struct job *job)
 {
-    static const char *const files[] = {"auth.json", "certs/ca.crt", "certs"};
+    static const char *const files[] = {"auth.json", "certs/ca.crt", "certs", "registries.conf"};
 
     if (!job->auth_dir)
         return;
@@ -161,6 +165,7 @@ static void job_free(struct job *job)
         free(*it);
     }
     vec_done(&job->auths);
+    vec_done(&job->groups);
     vec_done(&job->pulls);
     free(job->key);
     free(job->name);
@@ -393,6 +398,30 @@ static int write_ca(struct job *job, const struct registry *registry, struct are
     return write_file(certs, "ca.crt", buf_view(&text), err);
 }
 
+static int write_mirror(struct job *job, const struct registry *registry, struct arena *arena,
+                        struct json *doc, struct err *err)
+{
+    const char *text = arena_printf(arena,
+                                    "[[registry]]\nprefix = \"%s\"\nlocation = \"%s\"\ninsecure = %s\n"
+                                    "[[registry.mirror]]\nlocation = \"%s\"\ninsecure = %s\n",
+                                    registry->host, registry->host, registry->insecure ? "true" : "false",
+                                    registry->mirror, registry->mirror_insecure ? "true" : "false");
+
+    json_set_string(arena, doc, "registriesConf", arena_printf(arena, "%s/registries.conf", job->auth_dir));
+    return write_file(job->auth_dir, "registries.conf", str_from(text), err);
+}
+
+static void write_reader(const struct job *job, struct arena *arena, struct json *doc)
+{
+    struct json *as = json_set_object(arena, doc, "as"), *groups;
+
+    json_set_int(arena, as, "uid", job->uid);
+    json_set_int(arena, as, "gid", job->gid);
+    groups = json_set_array(arena, as, "groups");
+    VEC_EACH(&job->groups, it)
+        json_push(arena, groups, json_of_int(*it));
+}
+
 static int write_request(struct job *job, struct err *err)
 {
     const struct images *images = job->images;
@@ -405,6 +434,8 @@ static int write_request(struct job *job, struct err *err)
     json_set_string(&arena, doc, "name", job->name);
     if (job->path)
         json_set_string(&arena, doc, "path", job->path);
+    if (job->as)
+        write_reader(job, &arena, doc);
     if (images->skopeo)
         json_set_string(&arena, doc, "skopeo", images->skopeo);
     if (registry && registry->insecure)
@@ -414,6 +445,8 @@ static int write_request(struct job *job, struct err *err)
     json_set_int(&arena, doc, "unpackedMax", images->config.unpacked_max);
     json_set_int(&arena, doc, "filesMax", images->config.files_max);
     if (registry && registry->ca_file && write_ca(job, registry, &arena, doc, err) < 0)
+        return -1;
+    if (registry && registry->mirror && write_mirror(job, registry, &arena, doc, err) < 0)
         return -1;
     if (job->attempt < job->auths.len) {
         json_set_string(&arena, doc, "auth", arena_printf(&arena, "%s/auth.json", job->auth_dir));
@@ -533,7 +566,7 @@ static void make_key(struct job *job)
     VEC_EACH(&job->auths, it)
         sum_add(sum, *it, strlen(*it) + 1);
     sum_end(sum, digest);
-    job->key = mem_printf("%s %s %s", job->name, digest, job->path ? job->path : "");
+    job->key = mem_printf("%s %s %s%u", job->name, digest, job->path ? job->path : "", job->uid);
 }
 
 /* The pull joins a job that does the same, or this one becomes a job of the store. */
@@ -604,6 +637,13 @@ struct image_pull *images_pull(struct images *images, const struct image_pull_sp
 struct image_pull *images_import(struct images *images, const char *path, const char *name,
                                  const struct image_pull_events *events, void *arg)
 {
+    return images_import_as(images, path, name, NULL, events, arg);
+}
+
+struct image_pull *images_import_as(struct images *images, const char *path, const char *name,
+                                    const struct images_reader *reader,
+                                    const struct image_pull_events *events, void *arg)
+{
     struct image_pull *pull = pull_new(images, events, arg);
     struct image_ref ref;
     struct err err = {0};
@@ -617,6 +657,13 @@ struct image_pull *images_import(struct images *images, const char *path, const 
         return fail_later(pull, IMAGE_FAIL_OTHER, "the path of an archive must be absolute");
     job = job_new(images, &ref);
     job->path = mem_strdup(path);
+    if (reader && reader->uid != 0) {
+        job->as = true;
+        job->uid = reader->uid;
+        job->gid = reader->gid;
+        for (size_t i = 0; i < reader->groups_len; i++)
+            vec_push(&job->groups, reader->groups[i]);
+    }
     join(pull, job);
     return pull;
 }

@@ -40,6 +40,7 @@ struct run {
     struct image_pull *pull;
     const struct image *image; /* held; NULL with pulled: the host */
     bool pulled;
+    int64_t pull_said; /* when its progress was last told, monotonic */
     struct runtime_container *container;
     bool mounted;
     bool stopping;
@@ -145,9 +146,12 @@ char *start_dir(const struct pod *pod, const char *container, int restarts);
 extern const struct runtime_events run_events; /* run.c */
 
 /* run.c: what the runtime and the image store report; ending a container. */
-void run_pull(struct run *run);
+void run_begin(struct run *run); /* it has its image: start it */
 void run_stop(struct run *run, int64_t grace_sec);
 void run_free(struct run *run);
+
+/* pull.c: its image, from a registry, an archive or what is here. */
+void run_pull(struct run *run);
 
 /* user.c */
 int user_find(const struct local_engine *engine, const struct json *pod, struct pod_user *ret,

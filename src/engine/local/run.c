@@ -7,21 +7,14 @@
 #include <errno.h>
 #include <signal.h>
 
-#define AUTHS_MAX 16
-
 static struct ctr *ctr_of(const struct run *run)
 {
     return &run->pod->facts.ctrs[run->at];
 }
 
-static const char *image_of(const struct run *run)
-{
-    return json_string_or(json_get(ctr_of(run)->spec, "image"), "");
-}
-
 /* ---- start ---- */
 
-static void begin(struct run *run)
+void run_begin(struct run *run)
 {
     struct ctr *ctr = ctr_of(run);
     const char *reason = NULL;
@@ -40,98 +33,6 @@ static void begin(struct run *run)
             ctr->retry_at = clock_now() + LOCAL_RETRY_SEC * NSEC_PER_SEC;
     }
     engine_queue(run->pod);
-}
-
-/* ---- image ---- */
-
-static void pull_failed(struct run *run, const struct image_pull_result *result)
-{
-    struct ctr *ctr = ctr_of(run);
-    const char *reason = image_fail_reason(result->fail);
-    CLEANUP(free) char *message = mem_strdup(result->sentence ? result->sentence : reason);
-
-    ctr_stuck(ctr, reason, message, clock_now());
-    pod_event(run->pod, "Warning", "Failed", "Failed to pull image \"%s\": %s", image_of(run), message);
-    pod_event(run->pod, "Warning", "Failed", "Error: %s", reason);
-    engine_queue(run->pod);
-}
-
-static void pull_done(void *arg, const struct image_pull_result *result)
-{
-    struct run *run = arg;
-    struct ctr *ctr = ctr_of(run);
-
-    run->pull = NULL;
-    if (!result->image) {
-        pull_failed(run, result);
-        return;
-    }
-    image_drop(run->image);
-    run->image = image_hold(result->image);
-    run->pulled = true;
-    images_pinned(run->pod->engine->images, image_of(run), ctr->image_id);
-    if (result->fetched)
-        pod_event(run->pod, "Normal", "Pulled",
-                  "Successfully pulled image \"%s\" in %.3gs. Image size: %lld bytes.", image_of(run),
-                  (double)result->took_ns / (double)NSEC_PER_SEC, (long long)result->image->size);
-    else
-        pod_event(run->pod, "Normal", "Pulled", "Container image \"%s\" already present on machine",
-                  image_of(run));
-    if (run->pod->facts.deleting || *run->pod->facts.fail_reason) {
-        ctr->state = CTR_NONE;
-        engine_queue(run->pod);
-        return;
-    }
-    begin(run);
-}
-
-static size_t read_auths(struct run *run, const char *auths[AUTHS_MAX])
-{
-    static const char *const keys[] = {".dockerconfigjson", ".dockercfg"};
-    size_t n = 0;
-
-    JSON_EACH(json_at(run->pod->doc, "spec.imagePullSecrets"), it) {
-        const struct json *secret =
-            pod_find_object(run->pod, "secret", json_string_or(json_get(it, "name"), ""));
-
-        for (size_t i = 0; secret && i < ARRAY_LEN(keys) && n < AUTHS_MAX; i++) {
-            struct str text = env_key(&run->pod->scratch, secret, true, keys[i]);
-
-            if (text.s)
-                auths[n++] = text.s;
-        }
-    }
-    return n;
-}
-
-void run_pull(struct run *run)
-{
-    static const struct image_pull_events events = {.done = pull_done};
-    struct ctr *ctr = ctr_of(run);
-    struct image_pull_spec spec = {.image = image_of(run)};
-    const char *auths[AUTHS_MAX];
-    struct image_ref ref;
-
-    if (streq(spec.image, IMAGE_HOST)) {
-        image_drop(run->image);
-        run->image = NULL;
-        run->pulled = true;
-        snprintf(ctr->image_id, sizeof(ctr->image_id), "%s", IMAGE_HOST);
-        begin(run);
-        return;
-    }
-    if (!image_policy_parse(json_str(json_get(ctr->spec, "imagePullPolicy")), &spec.policy))
-        spec.policy = image_ref_parse(str_from(spec.image), &ref, NULL) == 0 ? image_policy_default(&ref)
-                                                                             : IMAGE_IF_NOT_PRESENT;
-    spec.auths = auths;
-    spec.auths_len = read_auths(run, auths);
-    if (ctr->state == CTR_STUCK && streq(ctr->reason, "ErrImagePull"))
-        pod_event(run->pod, "Normal", "BackOff", "Back-off pulling image \"%s\"", spec.image);
-    if (spec.policy == IMAGE_ALWAYS || !images_find(run->pod->engine->images, spec.image))
-        pod_event(run->pod, "Normal", "Pulling", "Pulling image \"%s\"", spec.image);
-    ctr->state = CTR_PULLING;
-    run->pull = images_pull(run->pod->engine->images, &spec, &events, run);
-    arena_reset(&run->pod->scratch);
 }
 
 /* ---- what the runtime reports ---- */

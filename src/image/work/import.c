@@ -9,10 +9,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 enum archive_kind { ARCHIVE_ROOTFS, ARCHIVE_LAYOUT, ARCHIVE_DOCKER };
 
@@ -295,6 +301,76 @@ static int load_archive(struct source *src, int fd, struct fail *fail)
     return kind == ARCHIVE_LAYOUT ? load_layout(src, fail) : load_docker(src, fail);
 }
 
+/* In the child: the rights of the person, then the bytes to `out`. Ends with the errno of what failed. */
+static void copy_with_rights(const struct work *work, int out)
+{
+    gid_t groups[IMAGE_GROUPS_MAX];
+    size_t len = 0;
+    struct stat st;
+    ssize_t n;
+    int fd;
+
+    JSON_EACH(json_get(work->as, "groups"), it)
+        if (len < ARRAY_LEN(groups))
+            groups[len++] = (gid_t)json_int(it, 65534);
+    if (setgroups(len, groups) < 0 || setgid((gid_t)json_int(json_get(work->as, "gid"), 65534)) < 0 ||
+        setuid((uid_t)json_int(json_get(work->as, "uid"), 65534)) < 0)
+        _exit(errno);
+    fd = open(work->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        _exit(errno);
+    if (S_ISDIR(st.st_mode)) {
+        if (fchdir(fd) < 0 || dup2(out, STDOUT_FILENO) < 0)
+            _exit(errno);
+        execl("/bin/tar", "tar", "-cf", "-", ".", (char *)NULL);
+        _exit(errno);
+    }
+    if (!S_ISREG(st.st_mode))
+        _exit(EINVAL);
+    while ((n = sendfile(out, fd, NULL, 64 << 20)) > 0)
+        ;
+    _exit(n < 0 ? errno : 0);
+}
+
+/* What a user names is copied by a process that is that user; the copy is what is read from then on. */
+static int take_copy(struct work *work, struct fail *fail)
+{
+    const char *copy = arena_printf(&work->arena, "%s/given", work->job);
+    CLEANUP(fd_close) int out = open(copy, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    struct statvfs disk;
+    int64_t room = work->unpacked_max;
+    int status = 0;
+    pid_t pid;
+
+    if (out < 0 || fstatvfs(out, &disk) < 0)
+        return err_errno(&fail->err, errno, "make '%s'", copy);
+    if ((int64_t)(disk.f_bavail * disk.f_frsize) - work->reserve_bytes < room)
+        room = (int64_t)(disk.f_bavail * disk.f_frsize) - work->reserve_bytes;
+    pid = fork();
+    if (pid < 0)
+        return err_errno(&fail->err, errno, "fork");
+    if (pid == 0) {
+        struct rlimit limit = {(rlim_t)(room > 0 ? room : 0), (rlim_t)(room > 0 ? room : 0)};
+
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &limit);
+        copy_with_rights(work, out);
+    }
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+        int sys = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+
+        return fail_set(fail,
+                        sys == ENOENT  ? IMAGE_FAIL_NOT_FOUND
+                        : sys == EFBIG ? IMAGE_FAIL_NO_SPACE
+                                       : IMAGE_FAIL_OTHER,
+                        "read '%s' with your rights: %s", work->path, strerror(sys));
+    }
+    work->path = copy;
+    return 0;
+}
+
 static int load(struct source *src, struct fail *fail)
 {
     const char *path = src->work->path;
@@ -366,7 +442,10 @@ static int import_source(struct source *src, struct fail *fail)
 int import_run(struct work *work, char **ret, struct fail *fail)
 {
     struct source src = {.work = work, .root = -1};
-    int result = load(&src, fail);
+    int result = work->as ? take_copy(work, fail) : 0;
+
+    if (result == 0)
+        result = load(&src, fail);
 
     if (result == 0)
         result = import_source(&src, fail);

@@ -152,6 +152,8 @@ static const char **build_args(const struct work *work, struct arena *arena, con
     args[len++] = work->skopeo;
     if (access("/etc/containers/policy.json", R_OK) < 0)
         args[len++] = "--insecure-policy"; /* no policy is set here; skopeo insists on one */
+    if (work->registries_conf)
+        args[len++] = arena_printf(arena, "--registries-conf=%s", work->registries_conf);
     args[len++] = verb;
     if (work->insecure)
         args[len++] = "--tls-verify=false";

@@ -37,6 +37,8 @@ int work_load(const char *job, struct work *ret, struct fail *fail)
     work.skopeo = json_get_string(doc, "skopeo");
     work.auth = json_get_string(doc, "auth");
     work.cert_dir = json_get_string(doc, "certDir");
+    work.registries_conf = json_get_string(doc, "registriesConf");
+    work.as = json_get(doc, "as");
     work.insecure = json_bool(json_get(doc, "insecure"));
     work.stall_sec = (int)json_int(json_get(doc, "stallSec"), 60);
     work.reserve_bytes = json_int(json_get(doc, "reserveBytes"), 0);

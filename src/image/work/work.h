@@ -20,8 +20,10 @@ struct work {
     struct image_ref ref;
     struct image_platform platform;
     const char *skopeo;
-    const char *auth;     /* path of a docker config.json; NULL: no credentials */
-    const char *cert_dir; /* NULL: the machine's certificates */
+    const char *auth;            /* path of a docker config.json; NULL: no credentials */
+    const char *cert_dir;        /* NULL: the machine's certificates */
+    const char *registries_conf; /* of mirrors; NULL: none */
+    const struct json *as;       /* import: with whose rights path is read; NULL: root's */
     bool insecure;
     int stall_sec;
     int64_t reserve_bytes, unpacked_max, files_max;
