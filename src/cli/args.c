@@ -192,8 +192,8 @@ static void option_usage(const struct cli_option *options, FILE *out)
 
 void verb_usage(const struct verb *verb, FILE *out)
 {
-    fprintf(out, "Usage: berth %s%s%s%s\n\n%s.\n", verb->name, verb->options ? " [OPTIONS]" : "",
-            verb->args[0] ? " " : "", verb->args, verb->summary);
+    fprintf(out, "Usage: %s%s%s%s%s\n\n%s.\n", verb->link ? "" : "berth ", verb->name,
+            verb->options ? " [OPTIONS]" : "", verb->args[0] ? " " : "", verb->args, verb->summary);
     if (verb->detail)
         fprintf(out, "\n%s\n", verb->detail);
     fputs("\nOptions:\n", out);

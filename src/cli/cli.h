@@ -59,10 +59,13 @@ struct verb {
     int min_args, max_args;           /* words that are no options; max -1: any number */
     const char *words;                /* arguments to complete, "bash zsh"; NULL: free */
     bool raw;                         /* options are not parsed: all words arrive in args->rest */
+    bool link;                        /* the program goes by this name: no "berth" before it */
     int (*run)(struct cli *cli, const struct args *args);
 };
 
 extern const struct verb verbs[]; /* ends with a NULL name */
+
+extern const struct verb link_verbs[]; /* those the program is when it is called by their name; likewise */
 
 /* Options every verb has. */
 extern const struct cli_option common_options[];
@@ -126,6 +129,8 @@ struct call {
     struct str body;
 };
 
+/* Asks the daemon that was asked before, and says nothing. ERR_UNAVAILABLE: it has gone. */
+int cli_try(struct cli *cli, const struct call *call, struct reply *ret, struct err *err);
 /* Asks; other statuses than 2xx are answers, too. Returns CLI_OK, or another exit code after saying why. */
 int cli_ask(struct cli *cli, const struct call *call, struct reply *ret);
 /* The same, and a status other than 2xx is said and turned into an exit code. */
@@ -227,6 +232,16 @@ int verb_exec(struct cli *cli, const struct args *args);
 int verb_attach(struct cli *cli, const struct args *args);
 int verb_port_forward(struct cli *cli, const struct args *args);
 int verb_cp(struct cli *cli, const struct args *args);
+int verb_queue(struct cli *cli, const struct args *args);
+int verb_ps(struct cli *cli, const struct args *args);
+int verb_top(struct cli *cli, const struct args *args);
+int verb_show(struct cli *cli, const struct args *args);
+int verb_why(struct cli *cli, const struct args *args);
+int verb_cancel(struct cli *cli, const struct args *args);
+int verb_claim(struct cli *cli, const struct args *args);
+int verb_priority(struct cli *cli, const struct args *args);
+int verb_train(struct cli *cli, const struct args *args);
+int verb_run(struct cli *cli, const struct args *args);
 int verb_user_add(struct cli *cli, const struct args *args);
 int verb_user_list(struct cli *cli, const struct args *args);
 int verb_token_create(struct cli *cli, const struct args *args);

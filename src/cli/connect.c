@@ -38,11 +38,11 @@ int cli_usage_error(const struct verb *verb, const char *fmt, ...)
 {
     va_list ap;
 
-    fprintf(stderr, "berth %s: ", verb->name);
+    fprintf(stderr, "%s%s: ", verb->link ? "" : "berth ", verb->name);
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
-    fprintf(stderr, ": see 'berth %s --help'\n", verb->name);
+    fprintf(stderr, ": see '%s%s --help'\n", verb->link ? "" : "berth ", verb->name);
     return CLI_USAGE;
 }
 
@@ -161,7 +161,7 @@ static bool is_json(const struct client_answer *answer)
     return false;
 }
 
-int cli_ask(struct cli *cli, const struct call *call, struct reply *ret)
+int cli_try(struct cli *cli, const struct call *call, struct reply *ret, struct err *err)
 {
     struct http_header headers[] = {
         {"Accept", call->accept ? call->accept : "application/json"},
@@ -169,32 +169,43 @@ int cli_ask(struct cli *cli, const struct call *call, struct reply *ret)
         {"Content-Type", call->content_type ? call->content_type : "application/json"},
     };
     struct client_answer answer = {.status = 0};
+    int result = client_do(cli->client, call->method, call->target, headers, call->body.s ? 3 : 2, call->body,
+                           &answer, err);
+
+    *ret = (struct reply){.status = answer.status};
+    if (result == 0) {
+        ret->text = (struct str){
+            arena_strndup(&cli->arena, answer.body.data ? answer.body.data : "", answer.body.len),
+            answer.body.len};
+        if (is_json(&answer))
+            result = json_parse(ret->text, &cli->arena, &ret->doc, NULL, err);
+    }
+    client_answer_done(&answer);
+    return result;
+}
+
+int cli_ask(struct cli *cli, const struct call *call, struct reply *ret)
+{
     struct err err = {0};
     int code = connect_once(cli);
 
     if (code != CLI_OK)
         return code;
-    if (client_do(cli->client, call->method, call->target, headers, call->body.s ? 3 : 2, call->body, &answer,
-                  &err) < 0) {
-        client_answer_done(&answer);
-        if (err.code == ERR_UNAVAILABLE)
-            return cli_fail(CLI_UNREACHABLE, "no Berth daemon at %s: start one with 'berth up'", cli->where);
-        return cli_fail(CLI_FAILED, "%s: %s", cli->where, err.msg);
-    }
-    *ret = (struct reply){.status = answer.status};
-    ret->text =
-        (struct str){arena_strndup(&cli->arena, answer.body.data ? answer.body.data : "", answer.body.len),
-                     answer.body.len};
-    if (is_json(&answer) && json_parse(ret->text, &cli->arena, &ret->doc, NULL, &err) < 0)
-        code = cli_fail(CLI_FAILED, "%s answered with broken JSON: %s", cli->where, err.msg);
-    client_answer_done(&answer);
-    return code;
+    if (cli_try(cli, call, ret, &err) == 0)
+        return CLI_OK;
+    if (err.code == ERR_UNAVAILABLE)
+        return cli_fail(CLI_UNREACHABLE, "no Berth daemon at %s: start one with 'berth up'", cli->where);
+    if (ret->status)
+        return cli_fail(CLI_FAILED, "%s answered with broken JSON: %s", cli->where, err.msg);
+    return cli_fail(CLI_FAILED, "%s: %s", cli->where, err.msg);
 }
 
 const char *reply_message(struct cli *cli, const struct reply *reply)
 {
     const char *message = json_get_string(reply->doc, "message");
 
+    if (!message)
+        message = json_get_string(reply->doc, "error");
     if (message && message[0])
         return message;
     return arena_printf(&cli->arena, "%s answered with status %d", cli->where, reply->status);

@@ -62,11 +62,25 @@ static int run(struct cli *cli, const struct verb *verb, int argc, char **argv)
     return code;
 }
 
+/* Called under the name of another program, it is that one. */
+static const struct verb *verb_of_name(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    for (const struct verb *verb = link_verbs; verb->name; verb++)
+        if (streq(verb->name, name))
+            return verb;
+    return NULL;
+}
+
 static int dispatch(struct cli *cli, int argc, char **argv)
 {
-    int at = leading_options(cli, argc, argv), words = 1;
-    const struct verb *verb;
+    const struct verb *verb = argc > 0 ? verb_of_name(argv[0]) : NULL;
+    int at, words = 1;
 
+    if (verb)
+        return run(cli, verb, argc, argv);
+    at = leading_options(cli, argc, argv);
     if (at >= argc) {
         program_usage(stderr);
         return CLI_USAGE;

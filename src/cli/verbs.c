@@ -69,6 +69,38 @@ static const struct cli_option cp_options[] = {
     {'c', "container", "NAME", "which container (the only one)", NULL},
     END,
 };
+static const struct cli_option queue_options[] = {
+    {'w', "watch", NULL, "on the whole terminal, live; q ends it", NULL},
+    {'u', "user", "NAME", "only this user's", NULL},
+    {0, "state", "STATE,...", "only in these states", "Pending Running Preempting Preempted"},
+    OPTION_OUTPUT("wide json yaml"),
+    END,
+};
+static const struct cli_option ps_options[] = {OPTION_OUTPUT("wide json yaml"), END};
+static const struct cli_option top_options[] = {
+    {0, "once", NULL, "print it once instead of drawing it every second", NULL},
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
+static const struct cli_option run_options[] = {
+    {0, "gpus", "N", "GPUs it runs on; 0: only CPU (1)", NULL},
+    {0, "image", "IMAGE", "image to run in (host: this machine's own root)", NULL},
+    {0, "gpu-memory", "MIB", "share a GPU: so much of its memory (a whole one)", NULL},
+    {0, "name", "NAME", "of the job (the folder's, with four letters)", NULL},
+    {0, "dir", "DIR", "the project's folder (this one)", NULL},
+    {0, "epochs", "N", "epochs it trains, for the estimate", NULL},
+    {0, "batch-size", "N", "samples of one step ($BATCH_SIZE)", NULL},
+    {0, "set-size", "N", "samples of one epoch ($TRAINING_SET_SIZE)", NULL},
+    {0, "hours", "H", "how long it will take, more than 1", NULL},
+    {0, "priority", "N", "order among your own jobs: higher first", NULL},
+    {'e', "env", "NAME=VALUE", "an environment variable; may be repeated", NULL},
+    {0, "cpu", "CORES", "at most so many cores", NULL},
+    {0, "memory", "SIZE", "at most so much main memory: 16Gi", NULL},
+    {0, "port", "NODE:JOB,...", "ports to open", NULL},
+    {'d', "detach", NULL, "do not stay: print the job's name", NULL},
+    OPTION_NAMESPACE,
+    END,
+};
 static const struct cli_option user_add_options[] = {
     {'g', "group", "GROUP", "a group the user is in; may be repeated", NULL},
     {0, "kubeconfig", "FILE", "write the kubeconfig there (mode 0600) instead of to stdout", NULL},
@@ -129,7 +161,7 @@ const struct verb verbs[] = {
      "  berth get jobs -A -o wide\n"
      "  berth get job/awesome-project-trainer -o yaml",
      .min_args = 1, .max_args = -1, .words = KINDS, .run = verb_get},
-    {"logs", "POD|job/NAME", "Print what a container has written", logs_options, NULL,
+    {"logs", "POD|job/NAME|JOB", "Print what a container or a training job has written", logs_options, NULL,
      "  berth logs -f train-x7k2p\n"
      "  berth logs job/train --tail 20 --timestamps",
      .min_args = 1, .max_args = 1, .run = verb_logs},
@@ -151,6 +183,37 @@ const struct verb verbs[] = {
      "  berth cp data.csv train-x7k2p:/scratch/\n"
      "  berth cp train-x7k2p:/results ./results",
      .min_args = 2, .max_args = 2, .run = verb_cp},
+    {"run", "-- COMMAND...", "Run a command in this folder as a job, and stay with it", run_options,
+     "The folder is copied as it is now (without .git and what .berthignore names), so changes made while "
+     "the\n"
+     "job waits do not matter to it. Ctrl-C detaches; the job goes on.",
+     "  berth run -- python train.py --lr 0.1\n"
+     "  berth run --gpus 2 --image registry/me/torch:2 -- torchrun train.py\n"
+     "  berth run --gpus 0 -d -- ./preprocess.sh",
+     .min_args = 1, .max_args = -1, .run = verb_run},
+    {"train", "JOB_NAME", "Submit a training job, with the options of run-scheduler", NULL, NULL,
+     "  berth train --script_path /custom/train.py --custom_dir . --max_epochs 10 resnet", .max_args = -1,
+     .raw = true, .run = verb_train},
+    {"queue", "", "Show what runs and what waits, in which order and why", queue_options, NULL,
+     "  berth queue --watch\n"
+     "  berth queue -u alice --state Pending -o wide",
+     .run = verb_queue},
+    {"ps", "", "Show your own jobs in the queue", ps_options, .run = verb_ps},
+    {"show", "JOB", "Show all about a job: state, progress, estimate, history", output_options, .min_args = 1,
+     .max_args = 1, .run = verb_show},
+    {"why", "JOB", "Say why a job waits, who is ahead and what would free it", output_options, .min_args = 1,
+     .max_args = 1, .run = verb_why},
+    {"cancel", "JOB...", "End jobs, or take them out of the queue", .min_args = 1, .max_args = -1,
+     .run = verb_cancel},
+    {"claim", "JOB", "Take the GPUs that this job has the better right to", NULL,
+     "For clusters with `preemption: ask`: jobs of a larger ordinal are asked to make room at their next\n"
+     "checkpoint, and their owners are told.",
+     .min_args = 1, .max_args = 1, .run = verb_claim},
+    {"priority", "JOB N", "Change a job's place among your own", NULL, NULL,
+     "  berth priority resnet 5\n"
+     "  berth priority resnet -- -3",
+     .min_args = 2, .max_args = 2, .run = verb_priority},
+    {"top", "", "Show the GPUs: who is on them, memory, use; live", top_options, .run = verb_top},
     {"user add", "NAME", "Add a user and print a kubeconfig for them", user_add_options,
      "The user gets a namespace of the same name. The private key is in the kubeconfig and nowhere else.",
      "  berth user add alice --kubeconfig alice.kubeconfig\n"
