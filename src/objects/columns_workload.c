@@ -479,6 +479,29 @@ const struct column columns_task_template[] = {
     AGE_COLUMN,
 };
 
+static void task_progress(const struct json *doc, struct column_ctx *ctx, struct buf *out)
+{
+    const struct json *progress = json_at(doc, "status.progress");
+    double share = json_is(progress, JSON_REAL) ? progress->real : (double)json_int(progress, 0);
+
+    (void)ctx;
+    buf_printf(out, "\"%d%%\"", (int)(share * 100));
+}
+
+const struct column columns_task[] = {
+    NAME_COLUMN,
+    {.name = "TaskDef", .type = "string", .path = "spec.taskDef", .doc = "Task definition it came from."},
+    {.name = "State", .type = "string", .path = "status.phase", .doc = "How the task stands."},
+    {.name = "Progress", .type = "string", .cell = task_progress, .doc = "Share that is done."},
+    {.name = "Creator", .type = "string", .path = "spec.creator", .doc = "Who it is for."},
+    AGE_COLUMN,
+    {.name = "Reason",
+     .type = "string",
+     .priority = 1,
+     .path = "status.reason",
+     .doc = "Why the task is where it is, in one sentence."},
+};
+
 const struct column columns_task_definition[] = {
     NAME_COLUMN,
     {.name = "Template", .type = "string", .path = "spec.taskTemplateName", .doc = "Task template it fills."},

@@ -27,6 +27,7 @@ enum kind_id {
     KIND_TRAINING_JOB = 17,
     KIND_TASK_TEMPLATE = 18,
     KIND_TASK_DEFINITION = 19,
+    KIND_TASK = 20,
     KIND_MAX = 64, /* ids stay below */
 };
 

@@ -25,6 +25,7 @@ extern const struct column columns_storage_class[6];
 extern const struct column columns_training_job[9];
 extern const struct column columns_task_template[3];
 extern const struct column columns_task_definition[5];
+extern const struct column columns_task[7];
 
 /* The two columns most kinds start and end with. */
 #define NAME_COLUMN                                                                                          \
@@ -199,3 +200,4 @@ VALIDATE_FN(validate_storage_class);
 VALIDATE_FN(validate_training_job);
 VALIDATE_FN(validate_task_template);
 VALIDATE_FN(validate_task_definition);
+VALIDATE_FN(validate_task);

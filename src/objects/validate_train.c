@@ -1,4 +1,5 @@
-/* Our own kinds: training jobs, task templates, task definitions. Sentences follow Kubernetes' manner. */
+/* Our own kinds: training jobs, task templates, task definitions, tasks. Sentences follow Kubernetes' manner.
+ */
 #include "base/yaml.h"
 #include "objects/rules.h"
 
@@ -168,6 +169,8 @@ static void check_descriptions(struct field_errors *errors, const char *path, co
         check_descriptions(errors, AT(errors, "%s[%zu]", path, i++), item);
     if (json_is(value, JSON_OBJECT) || json_is(value, JSON_ARRAY))
         return;
+    if (json_is(value, JSON_NULL)) /* `model:` with nothing below: a map of anything */
+        return;
     if (!starts_with(json_string_or(value, ""), "(Required)") &&
         !starts_with(json_string_or(value, ""), "(Optional)"))
         field_invalid(errors, path, value, "must begin with '(Required)' or '(Optional)'");
@@ -194,4 +197,13 @@ void validate_task_definition(const struct rule_ctx *ctx, const struct json *doc
         else if (i == 2)
             check_descriptions(errors, path, values);
     }
+}
+
+void validate_task(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
+                   struct field_errors *errors)
+{
+    (void)ctx;
+    check_required(errors, "spec.taskDef", json_at(doc, "spec.taskDef"));
+    if (old && !json_equal(json_get(doc, "spec"), json_get(old, "spec")))
+        field_forbidden(errors, "spec", "a task cannot be changed: run it again with other values");
 }
