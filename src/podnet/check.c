@@ -13,7 +13,8 @@ struct check {
     struct podnet *net;
     podnet_done_fn fn;
     void *arg;
-    int there; /* the table: 1, 0, or -1 with err */
+    int there; /* the tables: 1, 0, or -1 with err */
+    bool services;
     struct err err;
 };
 
@@ -25,6 +26,8 @@ static void run_check(struct task *task)
     if (c->net->worker_nf < 0)
         return;
     c->there = nft_table_there(c->net->worker_nf, c->net->bridge, &c->err);
+    if (c->there > 0 && c->services)
+        c->there = nft_services_there(c->net->worker_nf, c->net->bridge, &c->err);
     forward_allow(c->net->bridge);
 }
 
@@ -35,7 +38,7 @@ static void done_check(struct task *task)
 
     if (c->there == 0) {
         log_warn("somebody removed the nf_tables table %s: making it again", c->net->bridge);
-        failed = ports_rebuild(c->net, &c->err) < 0;
+        failed = ports_rebuild(c->net, &c->err) < 0 || services_rebuild(c->net, &c->err) < 0;
     }
     if (failed)
         log_warn("%s", c->err.msg);
@@ -55,6 +58,7 @@ void podnet_check(struct podnet *net, podnet_done_fn fn, void *arg)
 
     *c = (struct check){.task = {.run = run_check, .done = done_check, .drop = drop_check}};
     c->net = net;
+    c->services = net->services.len > 0;
     c->fn = fn;
     c->arg = arg;
     worker_push(net->worker, &c->task);

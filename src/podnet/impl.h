@@ -5,6 +5,7 @@
 #include "base/vec.h"
 #include "podnet/addr.h"
 #include "podnet/nft.h"
+#include "podnet/nft_services.h"
 #include "podnet/podnet.h"
 #include "podnet/worker.h"
 
@@ -47,6 +48,21 @@ struct published {
     struct proxy *proxy; /* NULL: by DNAT */
 };
 
+/* A port of a service, or a node port (ip 0), as the kernel has it. */
+struct service_entry {
+    uint32_t ip;
+    uint8_t proto;
+    uint16_t port;
+    bool sticky;
+    int fd; /* bound to the node port; -1: none */
+    struct nft_endpoint *endpoints;
+    size_t len;
+};
+struct service_list {
+    struct service_entry *v;
+    size_t len, cap;
+};
+
 struct podnet {
     struct loop *loop;
     enum podnet_mode mode;
@@ -66,6 +82,7 @@ struct podnet {
     struct worker *worker;
     struct map *pods; /* id → struct pod */
     VEC(struct published *) ports;
+    struct service_list services;
     VEC(struct podnet_dial *) dials;
     size_t proxied; /* connections */
     struct buf mode_text, warning;
@@ -85,6 +102,10 @@ int ports_rebuild(struct podnet *net, struct err *err);
 void ports_free(struct podnet *net); /* leaves the kernel's entries */
 /* Who has that port of the host, " by process 12 (nginx)" or " by pod a"; "" when unknown. */
 void port_holder(const struct podnet_port *port, struct buf *ret);
+
+/* ---- services.c ---- */
+int services_rebuild(struct podnet *net, struct err *err); /* the kernel's table anew; none: removed */
+void services_free(struct service_list *list);             /* leaves the kernel's table */
 
 /* ---- check.c ---- */
 void check_start(struct podnet *net); /* podnet_check now and then */

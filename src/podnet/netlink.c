@@ -9,7 +9,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define READ_MAX (256 << 10) /* dumps come in pieces of at most this */
+#define NL_BUFFER_BYTES (8 << 20)
+#define READ_MAX        (256 << 10) /* dumps come in pieces of at most this */
 
 static struct nlmsghdr *current(struct nl_batch *batch)
 {
@@ -88,10 +89,13 @@ void nl_nest_end(struct nl_batch *batch, size_t at)
 int nl_open(int protocol, struct err *err)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
-    int on = 1;
+    int on = 1, room = NL_BUFFER_BYTES;
 
     if (fd < 0)
         return err_errno(err, errno, "open a netlink socket");
+    /* A table is sent as one batch, and each of its messages is answered before the first answer is read. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room));
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
     /* Both only make answers better: short, and with words. */
     (void)setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on));
     (void)setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof(on));

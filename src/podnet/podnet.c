@@ -108,11 +108,12 @@ static int free_subnet(const struct host *host, struct subnet *ret, struct err *
         int prefix;
         unsigned count;
     } rows[] = {{0x0a580000, 16, 40}, {0xac140000, 16, 12}, {0xc0a8c800, 24, 1}};
+    static const struct subnet services = {0x0a600000, 16}; /* their addresses, 10.96.0.0/16 */
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         for (unsigned n = 0; n < rows[i].count; n++) {
             *ret = (struct subnet){rows[i].first + (n << 16), rows[i].prefix};
-            if (!route_into(host, 0, ret))
+            if (!subnet_overlaps(ret, &services) && !route_into(host, 0, ret))
                 return 0;
         }
     return err_set(err, ERR_CONFLICT, "the host has routes into every subnet that pods could have: set one");
@@ -472,6 +473,7 @@ void podnet_free(struct podnet *net)
         return;
     worker_free(net->worker); /* first: its tasks point at the rest */
     ports_free(net);
+    services_free(&net->services);
     dials_free(net);
     pods_free(net);
     map_free(net->pods);
@@ -537,7 +539,8 @@ int podnet_destroy(struct podnet *net, struct err *err)
     if (!net->bridge_index)
         return 0;
     forward_forget(net->bridge);
-    if (remove_links(net, err) < 0 || (net->nf >= 0 && nft_table_del(net->nf, net->bridge, err) < 0))
+    if (remove_links(net, err) < 0 || (net->nf >= 0 && (nft_table_del(net->nf, net->bridge, err) < 0 ||
+                                                        nft_services_del(net->nf, net->bridge, err) < 0)))
         return -1;
     return link_del(net->rt, net->bridge_index, net->bridge, err);
 }

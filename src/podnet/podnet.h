@@ -128,6 +128,30 @@ bool podnet_next_port(const struct podnet *net, size_t *at, const char **id, str
 /* ERR_EXISTS: something has that port, and who. */
 int podnet_port_free(struct podnet *net, const struct podnet_port *port, struct err *err);
 
+/* ---- services ---- */
+
+#define PODNET_SERVICES_MAX 512 /* ports of all services together */
+
+struct podnet_endpoint {
+    struct in_addr ip;
+    uint16_t port;
+};
+struct podnet_service {
+    struct in_addr ip; /* 0.0.0.0: none, only the node port */
+    enum podnet_proto proto;
+    uint16_t port, node_port; /* node_port 0: none */
+    bool sticky; /* a sender always gets the same endpoint, as long as the endpoints are the same */
+    const struct podnet_endpoint *endpoints; /* none: connections are refused */
+    size_t len;
+};
+/* Service number `at` has no node port: somebody else has it, and who. */
+typedef void (*podnet_refused_fn)(void *arg, size_t at, const struct err *err);
+/* Replaces all services at once: connections to one of them lead to its endpoints in turn, from pods and from
+ * this machine; node ports by every address of the machine. They go on while the daemon does not run.
+ * ERR_UNSUPPORTED: only a bridge with NAT has services. ERR_LIMIT. */
+int podnet_services(struct podnet *net, const struct podnet_service *services, size_t len,
+                    podnet_refused_fn refused, void *arg, struct err *err);
+
 /* ---- connections into a pod ---- */
 
 /* fd: connected, nonblocking, close-on-exec, the callee's; -1 with err: ERR_UNAVAILABLE nobody listens there,
