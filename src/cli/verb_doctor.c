@@ -102,6 +102,25 @@ static struct finding check_daemon(struct cli *cli, const struct place *place, c
                  cli->where);
 }
 
+/* Whether pods run here, as the daemon says; without one, what would keep them from it. */
+static struct finding check_agent(struct cli *cli, const struct place *place, const char *detail)
+{
+    struct reply reply;
+    const char *text = NULL;
+
+    (void)detail;
+    if ((cli->server || socket_answers(place->socket, NULL)) &&
+        cli_ask(cli, &(struct call){.method = "GET", .target = "/v1/status"}, &reply) == CLI_OK &&
+        reply.status == 200)
+        text = json_string(json_get(reply.doc, "agent"));
+    if (!text && geteuid() != 0)
+        return FOUND(cli, INFO, "start berthd as root", "pods do not run: containers need root");
+    if (!text)
+        return FOUND(cli, INFO, NULL, "told when the daemon runs");
+    return FOUND(cli, starts_with(text, "on") ? OK : WARN,
+                 starts_with(text, "on") ? NULL : "docs/pods.md says what it needs", "%s", text);
+}
+
 static struct finding check_kubectl(struct cli *cli, const struct place *place, const char *detail)
 {
     static const char *const argv[] = {"kubectl", "version", "--client", NULL};
@@ -228,13 +247,13 @@ static struct finding check_port(struct cli *cli, const struct place *place, con
 }
 
 static const struct check checks[] = {
-    {"daemon", check_daemon, NULL},        {"kubectl", check_kubectl, NULL},
-    {"data folder", check_data, NULL},     {"disk", check_disk, NULL},
-    {"cgroups", check_cgroup, NULL},       {"crun", check_program, "crun"},
-    {"runc", check_program, "runc"},       {"skopeo", check_program, "skopeo"},
-    {"buildah", check_program, "buildah"}, {"gpus", check_gpus, NULL},
-    {"clock", check_clock, NULL},          {"port 5336", check_port, "5336"},
-    {"port 5443", check_port, "5443"},
+    {"daemon", check_daemon, NULL},      {"agent", check_agent, NULL},
+    {"kubectl", check_kubectl, NULL},    {"data folder", check_data, NULL},
+    {"disk", check_disk, NULL},          {"cgroups", check_cgroup, NULL},
+    {"crun", check_program, "crun"},     {"runc", check_program, "runc"},
+    {"skopeo", check_program, "skopeo"}, {"buildah", check_program, "buildah"},
+    {"gpus", check_gpus, NULL},          {"clock", check_clock, NULL},
+    {"port 5336", check_port, "5336"},   {"port 5443", check_port, "5443"},
 };
 
 int verb_doctor(struct cli *cli, const struct args *args)

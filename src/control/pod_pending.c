@@ -9,6 +9,7 @@
 struct reasons {
     struct resources counts; /* text → nodes */
     size_t fitting, ready;
+    const char *not_ready; /* what a Node says that is not Ready */
 };
 
 static void add_reason(struct reasons *reasons, struct arena *arena, const char *text)
@@ -36,6 +37,10 @@ static void check_node(const struct json *pod, const struct resources *requests,
     bool fits = true;
 
     reasons->ready += condition_is(json_get(node, "status"), "Ready", "True");
+    JSON_EACH(json_at(node, "status.conditions"), it)
+        if (streq(json_get_string(it, "type"), "Ready") &&
+            starts_with(json_string_or(json_get(it, "message"), ""), NO_AGENT))
+            reasons->not_ready = json_get_string(it, "message");
     if (json_bool(json_at(node, "spec.unschedulable"))) {
         add_reason(reasons, arena, "node(s) were unschedulable");
         return;
@@ -83,7 +88,9 @@ static const char *why(const struct json *pod, struct object *const *nodes, size
         check_node(pod, &requests, object_json(nodes[i], arena), arena, &reasons);
     if (reasons.fitting == 0)
         return describe(&reasons, node_count, arena);
-    return reasons.ready == 0 ? NO_AGENT : NULL;
+    if (reasons.ready)
+        return NULL;
+    return reasons.not_ready ? reasons.not_ready : NO_AGENT;
 }
 
 void pod_pending_look(const struct object *pod, struct object *const *nodes, size_t node_count, int64_t now,

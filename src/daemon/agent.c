@@ -36,6 +36,7 @@ struct agent {
     struct local_engine *engine;
     struct loop_timer *timer;
     char *node_name, host_ip[INET_ADDRSTRLEN];
+    char *text;        /* what was found, in words */
     int64_t heartbeat; /* of the Node, monotonic */
 };
 
@@ -109,6 +110,25 @@ static void update_node(struct agent *agent)
         log_warn("node '%s': %s", agent->node_name, failure.message);
 }
 
+static bool edit_off(void *arg, struct arena *arena, struct json *doc)
+{
+    return condition_set(arena, json_need_object(arena, doc, "status"), "Ready", "False", "NoNodeAgent",
+                         arena_printf(arena, "no node agent is running on this machine: %s", (char *)arg),
+                         clock_now());
+}
+
+void agent_say_off(struct registry *registry, const char *node_name, const char *why)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct failure failure = {0};
+    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth"};
+    const struct object *node = store_get(registry_store(registry), KIND_NODE, "", node_name);
+    struct written written;
+
+    if (node && registry_edit_object(registry, &write, node, edit_off, (void *)(uintptr_t)why, &written) < 0)
+        log_warn("node '%s': %s", node_name, failure.message);
+}
+
 static void fill_lease(struct agent *agent, struct arena *arena, struct json *doc)
 {
     struct json *spec = json_need_object(arena, doc, "spec");
@@ -175,11 +195,25 @@ static int open_runtime(struct agent *agent, const struct daemon_config *config,
 {
     CLEANUP(free) char *state = mem_printf("%s/containers", config->data_dir);
     CLEANUP(free) char *cgroup = suffix ? mem_printf("/berth-%s", suffix) : NULL;
-    struct runtime_config runtime = {.state_dir = state, .run_dir = run_dir, .cgroup_parent = cgroup};
+    struct runtime_config runtime = {
+        .state_dir = state, .run_dir = run_dir, .cgroup_parent = cgroup, .oci_runtime = config->oci_runtime};
     const char *shim = getenv("BERTH_SHIM");
 
     runtime.shim_path = shim;
     return runtime_new(agent->loop, &runtime, &agent->rt, err);
+}
+
+size_t agent_registries(const struct daemon_config *config, struct images_registry *ret)
+{
+    size_t n = 0;
+
+    VEC_EACH(&config->registries, it)
+        ret[n++] = (struct images_registry){.host = it->host,
+                                            .insecure = it->insecure,
+                                            .ca_file = it->ca_file,
+                                            .mirror = it->mirror,
+                                            .mirror_insecure = it->mirror_insecure};
+    return n;
 }
 
 static int open_images(struct agent *agent, const struct daemon_config *config, const char *run_dir,
@@ -188,8 +222,24 @@ static int open_images(struct agent *agent, const struct daemon_config *config, 
     CLEANUP(free) char *dir = mem_printf("%s/images", config->data_dir);
     struct images_config images = {.run_dir = run_dir, .gc_interval_sec = 3600};
 
+    struct images_registry *registries = mem_zalloc((config->registries.len + 1) * sizeof(*registries));
+    int result;
+
     images.helper = getenv("BERTH_IMAGE_HELPER");
-    return images_open(dir, agent->loop, &images, &agent->images, err);
+    images.gc_days = config->image_days;
+    images.gc_high_percent = config->image_disk_percent;
+    if (config->image_disk_percent > 0)
+        images.gc_low_percent = config->image_disk_percent - 10;
+    images.registries = registries;
+    images.registries_len = agent_registries(config, registries);
+    result = images_open(dir, agent->loop, &images, &agent->images, err);
+    free(registries);
+    return result;
+}
+
+struct images *agent_images(struct agent *agent)
+{
+    return agent ? agent->images : NULL;
 }
 
 static int open_net(struct agent *agent, const char *run_dir, const char *suffix, struct err *err)
@@ -281,7 +331,8 @@ int agent_new(struct loop *loop, struct registry *registry, const struct daemon_
     agent->registry = registry;
     agent->node_name = mem_strdup(config->node_name);
     if (geteuid() != 0)
-        return err_set(err, ERR_UNSUPPORTED, "--agent on needs root: containers are made by it");
+        return err_set(err, ERR_UNSUPPORTED, "containers need root, and berthd runs as uid %u",
+                       (unsigned)geteuid());
     find_address(agent->host_ip);
     if (open_all(agent, config, err) < 0)
         return -1;
@@ -289,8 +340,10 @@ int agent_new(struct loop *loop, struct registry *registry, const struct daemon_
     loop_timer_set(agent->timer, RENEW_SEC * NSEC_PER_SEC);
     update_node(agent);
     renew_lease(agent);
-    log_info("node agent: %s, %s, %s; cards: %s", runtime_oci_path(agent->rt),
-             runtime_cgroups_text(agent->rt), podnet_mode_text(agent->net), gpu_source(agent->gpus));
+    agent->text =
+        mem_printf("%s, %s, %s; cards: %s", runtime_oci_path(agent->rt), runtime_cgroups_text(agent->rt),
+                   podnet_mode_text(agent->net), gpu_source(agent->gpus));
+    log_info("node agent: %s", agent->text);
     *ret = TAKE_PTR(agent);
     return 0;
 }
@@ -308,7 +361,13 @@ void agent_free(struct agent *agent)
     cdi_free(agent->cdi);
     gpu_close(agent->gpus);
     free(agent->node_name);
+    free(agent->text);
     free(agent);
+}
+
+const char *agent_text(const struct agent *agent)
+{
+    return agent->text;
 }
 
 const struct pod_ops *agent_pod_ops(struct agent *agent)

@@ -18,4 +18,12 @@ int agent_new(struct loop *loop, struct registry *registry, const struct daemon_
  */
 void agent_free(struct agent *agent);
 DEFINE_CLEANUP(struct agent *, agent_free);
+const char *agent_text(const struct agent *agent); /* what it works with; lives as long as the agent */
+/* There is none: the Node says why, and so do pods that wait. */
+void agent_say_off(struct registry *registry, const char *node_name, const char *why);
+struct images;
+struct images_registry;
+struct images *agent_images(struct agent *agent); /* NULL agent: NULL */
+/* The configured registries as the image store takes them; ret has room for all. Returns how many. */
+size_t agent_registries(const struct daemon_config *config, struct images_registry *ret);
 const struct pod_ops *agent_pod_ops(struct agent *agent); /* lives as long as the agent */

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/yaml.h"
+#include "daemon/config_images.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -291,12 +292,22 @@ static int set_admins(struct daemon_config *config, const char *text, struct err
 
 static int set_agent(struct daemon_config *config, const char *text, struct err *err)
 {
-    static const char *const names[] = {"off", "on", NULL};
+    static const char *const names[] = {
+        [AGENT_AUTO] = "auto", [AGENT_OFF] = "off", [AGENT_ON] = "on", [AGENT_ON + 1] = NULL};
     int choice = choose(names, is_off(text) ? "off" : streq(text, "true") ? "on" : text, err);
 
     if (choice < 0)
         return -1;
-    config->agent = choice == 1;
+    config->agent = (enum config_agent)choice;
+    return 0;
+}
+
+static int set_oci_runtime(struct daemon_config *config, const char *text, struct err *err)
+{
+    if (!*text || (strchr(text, '/') && *text != '/'))
+        return err_set(err, ERR_INVALID, "must be crun, runc or an absolute path, not '%s'", text);
+    free(config->oci_runtime);
+    config->oci_runtime = mem_strdup(text);
     return 0;
 }
 
@@ -310,7 +321,17 @@ static const struct row rows[] = {
      SCALAR},
     {"socket", "socket", "PATH", "unix socket, identity is the caller's uid", set_socket, SCALAR},
     {"gpus", "gpus", "N|NxMIB,...", "declare GPUs: 4x24576 is four cards of 24576 MiB", set_gpus, LIST},
-    {"agent", "agent", "on|off", "run pods on this machine, as root (off)", set_agent, SCALAR},
+    {"agent", "agent", "auto|on|off", "run pods on this machine (auto: as root, where it can)", set_agent,
+     SCALAR},
+    {"oci-runtime", "ociRuntime", "NAME|PATH", "what starts containers (crun, else runc)", set_oci_runtime,
+     SCALAR},
+    {"registries", "registries", "HOST=OPT,...", "registries: insecure, ca:/FILE, mirror:HOST",
+     config_set_registries, LIST_OR_MAP},
+    {"push-to", "pushTo", "HOST[/PATH]", "where berth submit pushes images (nowhere)", config_set_push_to,
+     SCALAR},
+    {"image-days", "imageDays", "N|off", "images unused for so long go (30)", config_set_image_days, SCALAR},
+    {"image-disk", "imageDisk", "PERCENT|off", "unused images go when the disk is fuller (85)",
+     config_set_image_disk, SCALAR},
     {"node-labels", "nodeLabels", "K=V,...", "labels of this machine's Node", set_labels, LIST_OR_MAP},
     {"node-name", "nodeName", "NAME", "name of this machine's Node (the host name)", set_node_name, SCALAR},
     {"extra-names", "extraNames", "NAME,...", "more names and addresses for the certificate", set_extra_names,
@@ -644,6 +665,8 @@ void config_done(struct daemon_config *config)
     free(config->http);
     free(config->https);
     free(config->socket);
+    config_images_done(config);
     free(config->node_name);
+    free(config->oci_runtime);
     *config = (struct daemon_config){.action = CONFIG_RUN};
 }

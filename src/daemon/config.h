@@ -29,8 +29,19 @@ enum config_anonymous {
     ANONYMOUS_QUEUE, /* may also read the queue */
 };
 
+enum config_agent {
+    AGENT_AUTO, /* on where this machine lets us, else off with a reason */
+    AGENT_OFF,
+    AGENT_ON, /* the start fails where it cannot be */
+};
+
 struct config_label {
     char *key, *value;
+};
+
+struct config_registry {
+    char *host, *ca_file, *mirror; /* the last two may be NULL */
+    bool insecure, mirror_insecure;
 };
 
 /* Owns everything in it; config_done releases. */
@@ -44,11 +55,16 @@ struct daemon_config {
     VEC(int64_t) gpus;         /* declared cards: memory of each in MiB */
     VEC(struct config_label) node_labels;
     char *node_name;
-    bool agent; /* pods are run here */
+    enum config_agent agent; /* whether pods are run here */
+    char *oci_runtime;       /* "crun", "runc" or a path; NULL: crun, else runc */
     enum log_level log_level;
     VEC(char *) extra_names; /* for the server certificate */
     VEC(char *) admins;      /* user names */
     enum config_anonymous anonymous;
+    VEC(struct config_registry) registries;
+    char *push_to;          /* NULL: nowhere */
+    int image_days;         /* 0: the default, -1: never for age */
+    int image_disk_percent; /* 0: the default, -1: never for space */
 };
 
 /* What the surroundings say; tests give their own. All borrowed. */

@@ -11,6 +11,7 @@
 #include "daemon/kubeconfig.h"
 #include "daemon/pki.h"
 #include "daemon/runner.h"
+#include "machine/machine.h"
 #include "net/http.h"
 
 #include <errno.h>
@@ -31,6 +32,8 @@ struct daemon {
     struct registry *registry;
     struct runner *runner;
     struct agent *agent; /* NULL: off */
+    char *agent_text;    /* "on: …", "off: why" */
+    struct machine *machine;
     struct pki *pki;
     struct http_tls *tls;
     struct http_server *server;
@@ -107,6 +110,7 @@ static void status_members(void *arg, struct arena *arena, struct json *doc)
     json_set_string(arena, doc, "socket", d->config.socket);
     json_set_string(arena, doc, "dataDir", d->config.data_dir);
     json_set_string(arena, doc, "node", d->config.node_name);
+    json_set_string(arena, doc, "agent", d->agent_text);
     json_set_int(arena, doc, "pid", getpid());
 }
 
@@ -123,6 +127,25 @@ static int write_admin_kubeconfig(struct daemon *d, struct err *err)
     return file_write_atomic(path, buf_view(&text), 0600, err);
 }
 
+/* With `auto` a machine that cannot run pods is no error: they wait, and say why. */
+static int start_agent(struct daemon *d, struct err *err)
+{
+    struct err why = {0};
+
+    if (d->config.agent == AGENT_OFF) {
+        d->agent_text = mem_strdup("off: by configuration");
+    } else if (agent_new(d->loop, d->registry, &d->config, &d->agent, &why) == 0) {
+        d->agent_text = mem_printf("on: %s", agent_text(d->agent));
+    } else if (d->config.agent == AGENT_ON) {
+        return err_set(err, why.code, "the node agent cannot start: %s", why.msg);
+    } else {
+        log_info("node agent off: %s", why.msg);
+        d->agent_text = mem_printf("off: %s", why.msg);
+        agent_say_off(d->registry, d->config.node_name, why.msg);
+    }
+    return 0;
+}
+
 static int open_store(struct daemon *d, struct err *err)
 {
     CLEANUP(free) char *path = data_path(d, "berth.db");
@@ -133,9 +156,7 @@ static int open_store(struct daemon *d, struct err *err)
     d->runner = runner_new(d->loop, d->registry);
     if (bootstrap_objects(d->registry, err) < 0 || bootstrap_node(d->registry, &d->config, err) < 0)
         return -1;
-    if (d->config.agent && agent_new(d->loop, d->registry, &d->config, &d->agent, err) < 0)
-        return -1;
-    return 0;
+    return start_agent(d, err);
 }
 
 static int open_pki(struct daemon *d, struct err *err)
@@ -164,17 +185,40 @@ static char *public_url(const struct daemon *d, const char *addr)
     return mem_printf("https://%s%s", d->config.extra_names.len ? d->config.extra_names.v[0] : host, port);
 }
 
+static void open_machine(struct daemon *d)
+{
+    struct images_registry *registries = mem_zalloc((d->config.registries.len + 1) * sizeof(*registries));
+    struct machine_config config = {.loop = d->loop,
+                                    .images = agent_images(d->agent),
+                                    .data_dir = d->config.data_dir,
+                                    .registries = registries,
+                                    .push_to = d->config.push_to};
+
+    config.registries_len = agent_registries(&d->config, registries);
+    d->machine = machine_new(&config);
+    free(registries);
+}
+
+static bool serve_machine(void *arg, struct call *call)
+{
+    return machine_handle(((struct daemon *)arg)->machine, call);
+}
+
 static int listen_all(struct daemon *d, struct err *err)
 {
     struct api_config api = {
         .loop = d->loop,
         .registry = d->registry,
-        .hooks = {.arg = d, .kubeconfig = d->config.https ? make_kubeconfig : NULL, .status = status_members},
+        .hooks = {.arg = d,
+                  .kubeconfig = d->config.https ? make_kubeconfig : NULL,
+                  .status = status_members,
+                  .rest = serve_machine},
     };
     CLEANUP(free) char *folder = mem_strdup(d->config.socket);
     char *slash = strrchr(folder, '/');
     size_t n = 0;
 
+    open_machine(d);
     vec_push(&d->config.admins, NULL);
     api.admins = (const char *const *)d->config.admins.v;
     api.pod_ops = agent_pod_ops(d->agent);
@@ -263,6 +307,7 @@ static void daemon_done(struct daemon *d)
     api_free(d->api);
     http_server_free(d->server);
     http_tls_free(d->tls);
+    machine_free(d->machine);
     agent_free(d->agent);
     runner_free(d->runner);
     registry_free(d->registry);
@@ -272,6 +317,7 @@ static void daemon_done(struct daemon *d)
     if (d->pid_path)
         unlink(d->pid_path);
     free(d->pid_path);
+    free(d->agent_text);
     free(d->http_url);
     free(d->https_url);
     config_done(&d->config);

@@ -159,7 +159,8 @@ class Daemon:
 
     def args(self):
         socket_args = [] if "--socket" in self.flags else ["--socket", self.socket]
-        return [str(BERTHD), "--data", str(self.data), *socket_args, *self._address("--http", self.http),
+        agent = [] if "--agent" in self.flags else ["--agent", "off"]  # cheap, unless a test wants it
+        return [str(BERTHD), "--data", str(self.data), *socket_args, *agent, *self._address("--http", self.http),
                 *self._address("--https", self.https), *self.flags]
 
     def start(self, timeout=START_SEC):

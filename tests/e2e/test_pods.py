@@ -1,76 +1,18 @@
 """Pods that really run: containers of the local engine, with real kubectl. Needs root, an OCI runtime and
 busybox; says so and skips without."""
 
-import glob
 import json
 import os
 import pathlib
 import shutil
-import subprocess
 import urllib.request
 
 import pytest
 
 import harness
+from podkit import close, create, needs, phase, pod, start, state, until
 
-SHIM = harness.BUILD / "src" / "shim" / "berth-shim"
-HELPER = harness.BUILD / "src" / "image" / "berth-image"
-
-
-def obstacle():
-    if os.geteuid() != 0:
-        return "containers need root"
-    if not (shutil.which("crun") or shutil.which("runc")):
-        return "there is no OCI runtime (apt install crun)"
-    if not SHIM.exists():
-        return f"{SHIM} is not built"
-    if not shutil.which("kubectl"):
-        return "there is no kubectl on PATH"
-    return None
-
-
-pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
-
-
-def start(folder, *flags):
-    return harness.Daemon(folder, "--agent", "on", "--gpus", "4x1000", *flags,
-                          env={"BERTH_SHIM": str(SHIM), "BERTH_IMAGE_HELPER": str(HELPER)})
-
-
-def suffix(data):
-    """As daemon/agent.c names what belongs to a data folder."""
-    value = 2166136261
-    for byte in str(data).encode():
-        value = (value ^ byte) * 16777619 & 0xffffffff
-    return f"{value:08x}"
-
-
-def check_nothing_left(data):
-    """No process, mount, namespace, cgroup or folder of a pod."""
-    name = suffix(data)
-    assert str(data) not in pathlib.Path("/proc/self/mountinfo").read_text()
-    assert glob.glob(f"/run/berth-{name}/netns/*") == []
-    assert glob.glob(f"/run/berth-{name}/ns/*") == []
-    assert [p for p in glob.glob(f"/sys/fs/cgroup/*/berth-{name}/*") if os.path.isdir(p)] == []
-    assert os.listdir(data / "containers") == []
-    harness.wait(lambda: os.listdir(data / "pods") == [], "pod folders are removed")
-
-
-def remove_traces(data):
-    name = suffix(data)
-    for path in glob.glob(f"/sys/fs/cgroup/*/berth-{name}"):
-        os.rmdir(path)
-    subprocess.run(["ip", "link", "del", f"bth{name}"], check=False, capture_output=True)
-    subprocess.run(["nft", "delete", "table", "ip", f"bth{name}"], check=False, capture_output=True)
-    shutil.rmtree(f"/run/berth-{name}", ignore_errors=True)
-
-
-def close(daemon):
-    """Ends all pods, sees that nothing stays, ends the daemon."""
-    daemon.kubectl("delete", "jobs,pods", "--all", "--all-namespaces", "--grace-period=1", timeout=60).ok()
-    check_nothing_left(daemon.data)
-    daemon.close()
-    remove_traces(daemon.data)
+pytestmark = needs
 
 
 @pytest.fixture(scope="module")
@@ -78,37 +20,6 @@ def node(tmp_path_factory):
     daemon = start(tmp_path_factory.mktemp("pods"))
     yield daemon
     close(daemon)
-
-
-def pod(name, command, policy="Never", spec=None, **container):
-    command = ["sh", "-c", command] if isinstance(command, str) else command
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-            "spec": {"restartPolicy": policy, **(spec or {}),
-                     "containers": [{"name": "c", "image": "host", "command": command, **container}]}}
-
-
-def create(node, *objects):
-    for one in objects:
-        node.kubectl("create", "-f", "-", stdin=json.dumps(one)).ok()
-
-
-def get(node, name):
-    return node.kubectl("get", "pod", name, "-o", "json").json()
-
-
-def until(node, name, test, what, timeout=20):
-    def look():
-        found = get(node, name)
-        return found if test(found) else None
-    return harness.wait(look, f"pod {name}: {what}", timeout)
-
-
-def phase(node, name, *wanted):
-    return until(node, name, lambda p: p["status"].get("phase") in wanted, f"phase {wanted}")
-
-
-def state(found, kind="state"):
-    return found["status"]["containerStatuses"][0][kind]
 
 
 def test_node_is_ready_and_has_a_lease(node):

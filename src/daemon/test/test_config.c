@@ -97,6 +97,8 @@ static void test_flags_win_over_the_file_and_the_file_over_defaults(void **state
                             "extraNames: [gpu1.lab, 192.0.2.7]\n"
                             "admins: [alice]\n"
                             "anonymous: queue\n"
+                            "agent: on\n"
+                            "ociRuntime: runc\n"
                             "logLevel: debug\n");
     CLEANUP(config_done) struct daemon_config config;
     struct err err = {0};
@@ -111,6 +113,8 @@ static void test_flags_win_over_the_file_and_the_file_over_defaults(void **state
     assert_int_equal(config.extra_names.len, 2);
     assert_string_equal(config.admins.v[0], "alice");
     assert_int_equal(config.anonymous, ANONYMOUS_QUEUE);
+    assert_int_equal(config.agent, AGENT_ON);
+    assert_string_equal(config.oci_runtime, "runc");
     assert_int_equal(config.log_level, LOG_LEVEL_DEBUG);
 }
 
@@ -172,6 +176,9 @@ static void test_wrong_values_name_their_setting(void **state)
         {"--node-name", "Big", "--node-name: must be lower-case letters, digits, '-' and '.', not 'Big'"},
         {"--log-level", "loud", "--log-level: must be one of error, warn, info, debug, not 'loud'"},
         {"--anonymous", "all", "--anonymous: must be one of none, queue, not 'all'"},
+        {"--agent", "maybe", "--agent: must be one of auto, off, on, not 'maybe'"},
+        {"--oci-runtime", "bin/crun",
+         "--oci-runtime: must be crun, runc or an absolute path, not 'bin/crun'"},
         {"--data", "", "--data: must not be empty"},
     };
 

@@ -1,0 +1,120 @@
+"""What tests of real pods share: a daemon with its node agent, small pods, and the proof that nothing of
+them is left. Needs root, an OCI runtime and kubectl; modules say `pytestmark = podkit.needs`."""
+
+import glob
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+
+SHIM = harness.BUILD / "src" / "shim" / "berth-shim"
+HELPER = harness.BUILD / "src" / "image" / "berth-image"
+
+
+def obstacle():
+    if os.geteuid() != 0:
+        return "containers need root"
+    if not (shutil.which("crun") or shutil.which("runc")):
+        return "there is no OCI runtime (apt install crun)"
+    if not SHIM.exists():
+        return f"{SHIM} is not built"
+    if not shutil.which("kubectl"):
+        return "there is no kubectl on PATH"
+    return None
+
+
+def start(folder, *flags):
+    return harness.Daemon(folder, "--agent", "on", "--gpus", "4x1000", *flags,
+                          env={"BERTH_SHIM": str(SHIM), "BERTH_IMAGE_HELPER": str(HELPER)})
+
+
+def suffix(data):
+    """As daemon/agent.c names what belongs to a data folder."""
+    value = 2166136261
+    for byte in str(data).encode():
+        value = (value ^ byte) * 16777619 & 0xffffffff
+    return f"{value:08x}"
+
+
+def orphans(data):
+    """What is left of pods: processes, mounts, namespaces, cgroups, folders."""
+    name, data = suffix(data), str(data)
+    found = [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+             if f" {data}/" in line or f"/run/berth-{name}/" in line]
+    for pattern in (f"/run/berth-{name}/netns/*", f"/run/berth-{name}/ns/*", f"{data}/containers/*",
+                    f"{data}/pods/*"):
+        found += glob.glob(pattern)
+    for pattern in (f"/sys/fs/cgroup/*/berth-{name}/*", f"/sys/fs/cgroup/berth-{name}/*"):
+        found += [p for p in glob.glob(pattern) if os.path.isdir(p)]
+    for command in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            text = pathlib.Path(command).read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if f"{data}/containers/" in text:
+            found.append(text)
+    return found
+
+
+def check_nothing_left(data):
+    """Removal of folders and cgroups goes on for a moment after the API has forgotten a pod."""
+    try:
+        harness.wait(lambda: not orphans(data), "nothing is left of the pods", 10)
+    except AssertionError as trouble:
+        raise AssertionError("left over:\n" + "\n".join(orphans(data))) from trouble
+
+
+def remove_traces(data):
+    name = suffix(data)
+    for path in glob.glob(f"/sys/fs/cgroup/*/berth-{name}") + glob.glob(f"/sys/fs/cgroup/berth-{name}"):
+        os.rmdir(path)
+    subprocess.run(["ip", "link", "del", f"bth{name}"], check=False, capture_output=True)
+    subprocess.run(["nft", "delete", "table", "ip", f"bth{name}"], check=False, capture_output=True)
+    shutil.rmtree(f"/run/berth-{name}", ignore_errors=True)
+
+
+def close(daemon):
+    """Ends all pods, sees that nothing stays, ends the daemon."""
+    daemon.kubectl("delete", "jobs,pods", "--all", "--all-namespaces", "--grace-period=1", timeout=60).ok()
+    check_nothing_left(daemon.data)
+    daemon.close()
+    remove_traces(daemon.data)
+
+
+def pod(name, command, policy="Never", spec=None, **container):
+    command = ["sh", "-c", command] if isinstance(command, str) else command
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"restartPolicy": policy, **(spec or {}),
+                     "containers": [{"name": "c", "image": "host", "command": command, **container}]}}
+
+
+def create(node, *objects):
+    for one in objects:
+        node.kubectl("create", "-f", "-", stdin=json.dumps(one)).ok()
+
+
+def get(node, name):
+    return node.kubectl("get", "pod", name, "-o", "json").json()
+
+
+def until(node, name, test, what, timeout=20):
+    def look():
+        found = get(node, name)
+        return found if test(found) else None
+    return harness.wait(look, f"pod {name}: {what}", timeout)
+
+
+def phase(node, name, *wanted):
+    return until(node, name, lambda p: p["status"].get("phase") in wanted, f"phase {wanted}")
+
+
+def state(found, kind="state"):
+    return found["status"]["containerStatuses"][0][kind]
+
+
+needs = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
