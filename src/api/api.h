@@ -6,6 +6,7 @@
 #include "registry/registry.h"
 
 struct api;
+struct call;
 struct pod_ops; /* api/kube/pod_ops.h */
 
 /* What only the daemon can do; any may be NULL. */
@@ -16,6 +17,8 @@ struct api_hooks {
                       struct err *err);
     /* Members of the daemon's part of /v1/status. */
     void (*status)(void *arg, struct arena *arena, struct json *doc);
+    /* Further paths under /v1: true when it was one of them and is (or will be) answered. */
+    bool (*rest)(void *arg, struct call *call);
 };
 
 struct api_config {

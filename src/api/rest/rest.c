@@ -108,7 +108,8 @@ bool rest_handle(struct call *call)
         return true;
     }
     if (!known_path)
-        return false;
+        return call->api->config.hooks.rest &&
+               call->api->config.hooks.rest(call->api->config.hooks.arg, call);
     failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s",
                 call->req->method, call->req->path);
     call_fail(call);

@@ -1,0 +1,49 @@
+/* What the files of machine share. */
+#pragma once
+
+#include "base/vec.h"
+#include "machine/machine.h"
+
+struct machine {
+    struct loop *loop;
+    struct images *images;
+    char *data_dir, *push_to, *files_helper;
+    struct images_registry *registries;
+    size_t registries_len;
+    VEC(struct import *) imports;
+    VEC(struct fetch *) fetches;
+    VEC(struct relay *) relays;
+};
+
+/* The caller as somebody of this operating system. */
+struct person {
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[IMAGE_GROUPS_MAX];
+    size_t groups_len;
+    char name[64], home[1024];
+};
+int person_find(const struct call *call, struct person *ret, struct err *err);
+
+/* NULL for admins: what they build is for everybody. */
+const char *machine_owner(const struct call *call);
+
+void images_route(struct machine *machine, struct call *call);
+void images_remove_route(struct machine *machine, struct call *call);
+void images_gc_route(struct machine *machine, struct call *call);
+void fetch_route(struct machine *machine, struct call *call);
+void import_route(struct machine *machine, struct call *call);
+void logins_route(struct machine *machine, struct call *call);
+void logins_add_route(struct machine *machine, struct call *call);
+void logins_remove_route(struct machine *machine, struct call *call);
+void files_route(struct machine *machine, struct call *call);
+
+void fetches_end(struct machine *machine);
+void imports_end(struct machine *machine);
+void relays_end(struct machine *machine);
+
+/* "layer 2 of 5 sha256:…: done" */
+void progress_line(struct buf *out, const struct image_progress *progress);
+/* The lines of a pull or an import: a layer when it begins and ends, not every step between. */
+bool progress_is_news(const struct image_progress *progress);
+void result_line(struct buf *out, const struct image_pull_result *result);

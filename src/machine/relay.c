@@ -1,0 +1,211 @@
+/* A connection whose other end is a process with the rights of the caller: bytes both ways over a socket
+ * pair, with neither side running away from the other. */
+#include "base/mem.h"
+#include "machine/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BLOCK      (256 << 10)
+#define UNSENT_MAX (4 << 20) /* to the caller, before we stop reading from the process */
+#define QUEUE_MAX  (1 << 20) /* to the process, before we stop reading from the caller */
+
+struct relay {
+    struct machine *machine;
+    struct http_conn *conn;
+    int fd;
+    pid_t pid;
+    struct loop_io *io;
+    struct loop_child *child;
+    struct buf queue; /* to the process */
+    size_t queue_at;
+    bool paused, ended; /* ended: the process says no more */
+};
+
+static void relay_free(struct relay *relay)
+{
+    struct machine *machine = relay->machine;
+
+    for (size_t i = 0; i < machine->relays.len; i++)
+        if (machine->relays.v[i] == relay) {
+            vec_remove(&machine->relays, i);
+            break;
+        }
+    loop_io_free(relay->io);
+    fd_close(relay->fd);
+    if (relay->pid > 0) { /* it is ours alone until it is reaped */
+        kill(relay->pid, SIGKILL);
+        loop_child_free(relay->child);
+        while (waitpid(relay->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    if (relay->conn)
+        http_conn_close(relay->conn);
+    buf_done(&relay->queue);
+    free(relay);
+}
+
+static void set_events(struct relay *relay)
+{
+    bool reading = !relay->ended && http_conn_unsent(relay->conn) < UNSENT_MAX;
+    bool writing = relay->queue.len > relay->queue_at;
+
+    loop_io_set(relay->io, (reading ? EPOLLIN : 0U) | (writing ? EPOLLOUT : 0U));
+}
+
+static void flush(struct relay *relay)
+{
+    while (relay->queue_at < relay->queue.len) {
+        ssize_t n = send(relay->fd, relay->queue.data + relay->queue_at, relay->queue.len - relay->queue_at,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        relay->queue_at += (size_t)n;
+    }
+    if (relay->queue_at == relay->queue.len) {
+        buf_clear(&relay->queue);
+        relay->queue_at = 0;
+    }
+    if (relay->paused && relay->queue.len - relay->queue_at < QUEUE_MAX / 2) {
+        relay->paused = false;
+        http_conn_pause(relay->conn, false);
+    }
+}
+
+static void on_io(void *arg, uint32_t events)
+{
+    struct relay *relay = arg;
+    CLEANUP(free) char *block = NULL;
+    ssize_t n;
+
+    if (events & EPOLLOUT)
+        flush(relay);
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+        block = mem_alloc(BLOCK);
+        n = recv(relay->fd, block, BLOCK, MSG_DONTWAIT);
+        if (n > 0) {
+            http_conn_write(relay->conn, (struct str){block, (size_t)n});
+        } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+            relay_free(relay); /* what was written still leaves */
+            return;
+        }
+    }
+    set_events(relay);
+}
+
+static void on_data(void *arg, struct str data)
+{
+    struct relay *relay = arg;
+
+    buf_str(&relay->queue, data);
+    flush(relay);
+    if (!relay->paused && relay->queue.len - relay->queue_at > QUEUE_MAX) {
+        relay->paused = true;
+        http_conn_pause(relay->conn, true);
+    }
+    set_events(relay);
+}
+
+static void on_drained(void *arg)
+{
+    set_events(arg);
+}
+
+static void on_closed(void *arg, const char *why)
+{
+    (void)why;
+    relay_free(arg);
+}
+
+static const struct http_conn_ops ops = {.data = on_data, .drained = on_drained, .closed = on_closed};
+
+static void on_child(void *arg, pid_t pid, int status)
+{
+    struct relay *relay = arg;
+
+    (void)pid;
+    (void)status;
+    relay->pid = 0;
+    loop_child_free(TAKE_PTR(relay->child)); /* the end of its output ends the rest */
+}
+
+/* In the child, where only system calls are safe: the daemon has threads. */
+static void become(const struct person *person, const char *helper, char *const *env, int fd)
+{
+    char name[] = "berth-files";
+    char *const argv[] = {name, NULL};
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
+        _exit(126);
+    if (geteuid() == 0 && (syscall(SYS_setgroups, person->groups_len, person->groups) < 0 ||
+                           syscall(SYS_setresgid, person->gid, person->gid, person->gid) < 0 ||
+                           syscall(SYS_setresuid, person->uid, person->uid, person->uid) < 0))
+        _exit(126);
+    if (chdir(person->home) < 0 && chdir("/") < 0)
+        _exit(126);
+    execve(helper, argv, env);
+    _exit(127);
+}
+
+static int start(struct relay *relay, const struct person *person, struct err *err)
+{
+    CLEANUP(fd_close) int theirs = -1;
+    CLEANUP(free) char *home = mem_printf("HOME=%s", person->home);
+    char *env[] = {home, (char[]){"PATH=/usr/bin:/bin"}, (char[]){"LC_ALL=C.UTF-8"}, NULL};
+    int ends[2];
+
+    if (!relay->machine->files_helper)
+        return err_set(err, ERR_NOT_FOUND, "the program berth-files is missing");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return err_errno(err, errno, "make a socket");
+    relay->fd = ends[0];
+    theirs = ends[1];
+    fcntl(relay->fd, F_SETFL, O_NONBLOCK);
+    relay->pid = fork();
+    if (relay->pid == 0)
+        become(person, relay->machine->files_helper, env, theirs);
+    if (relay->pid < 0)
+        return err_errno(err, errno, "fork");
+    relay->child = loop_child_new(relay->machine->loop, relay->pid, on_child, relay, err);
+    return relay->child ? 0 : -1;
+}
+
+void files_route(struct machine *machine, struct call *call)
+{
+    struct relay *relay = NEW(struct relay);
+    struct person person;
+    struct err err = {0};
+
+    *relay = (struct relay){.machine = machine, .fd = -1};
+    vec_push(&machine->relays, relay);
+    if (person_find(call, &person, &err) < 0 || start(relay, &person, &err) < 0) {
+        call_fail_err(call, &err);
+        relay_free(relay);
+        return;
+    }
+    relay->conn = http_upgrade(call->req, MACHINE_PROTOCOL, NULL, 0, &ops, relay);
+    relay->io = loop_io_new(machine->loop, relay->fd, EPOLLIN, on_io, relay);
+}
+
+void relays_end(struct machine *machine)
+{
+    while (machine->relays.len > 0) {
+        machine->relays.v[0]->conn = NULL; /* the server is gone, and its connections with it */
+        relay_free(machine->relays.v[0]);
+    }
+    vec_done(&machine->relays);
+}
