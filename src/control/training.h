@@ -12,6 +12,8 @@
 #define TRAINING_RANK      "berth.dev/rank" /* label of its pods: which of the run's pods it is */
 #define TRAINING_RUN       "berth.dev/run"  /* label: which run, from 1 */
 
+#define TRAINING_LIBRARY   "/opt/berth/python" /* where containers find the Python library */
+
 /* One node of a run and the cards the run has there. */
 struct training_node {
     const char *name;
@@ -34,6 +36,7 @@ struct training_run {
     const char *pod_name;
     const char *url, *token; /* BERTH_URL, BERTH_TOKEN; NULL: not set */
     const char *datasets;    /* folder that becomes /data; NULL: none */
+    const char *library;     /* folder of the Python library, for TRAINING_LIBRARY; NULL: none */
 };
 
 /* The document of the pod of `run->rank`: everything but the binding (nodeName, the annotation with the
