@@ -175,3 +175,66 @@ int service_admit(const struct service_taken *taken, struct arena *arena, struct
     return field_errors_finish(&errors, failure, "", "Service",
                                json_string_or(json_at(doc, "metadata.name"), ""));
 }
+
+/* ---- endpoints ---- */
+
+bool service_is_headless(const struct json *service)
+{
+    return streq(json_at_string(service, "spec.clusterIP"), "None");
+}
+
+static bool selects(const struct json *selector, const struct json *labels)
+{
+    if (json_len(selector) == 0)
+        return false;
+    JSON_EACH_MEMBER(selector, it)
+        if (!streq(json_get_string(labels, it->key), json_string_or(&it->value, "")))
+            return false;
+    return true;
+}
+
+static bool is_ready(const struct json *pod)
+{
+    JSON_EACH(json_at(pod, "status.conditions"), it)
+        if (streq(json_get_string(it, "type"), "Ready"))
+            return streq(json_get_string(it, "status"), "True");
+    return false;
+}
+
+bool service_takes_pod(const struct json *service, const struct json *pod)
+{
+    const char *phase = json_string_or(json_at(pod, "status.phase"), "");
+    bool over = streq(phase, "Succeeded") || streq(phase, "Failed");
+
+    if (!selects(json_at(service, "spec.selector"), json_at(pod, "metadata.labels")) || over ||
+        !*json_string_or(json_at(pod, "status.podIP"), ""))
+        return false;
+    if (json_bool(json_at(service, "spec.publishNotReadyAddresses")))
+        return true;
+    return is_ready(pod) && !json_at(pod, "metadata.deletionTimestamp");
+}
+
+static uint16_t named_port(const struct json *pod, const char *name, const char *protocol)
+{
+    static const char *const lists[] = {"spec.containers", "spec.initContainers"}; /* of sidecars */
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        JSON_EACH(json_at(pod, lists[i]), container)
+            JSON_EACH(json_get(container, "ports"), it)
+                if (streq(json_get_string(it, "name"), name) &&
+                    streq(json_string_or(json_get(it, "protocol"), "TCP"), protocol))
+                    return (uint16_t)json_int(json_get(it, "containerPort"), 0);
+    return 0;
+}
+
+uint16_t service_target_port(const struct json *port, const struct json *pod)
+{
+    const struct json *target = json_get(port, "targetPort");
+    int64_t n = json_int(target, 0);
+
+    if (json_is(target, JSON_STRING))
+        return named_port(pod, json_string_or(target, ""), json_string_or(json_get(port, "protocol"), "TCP"));
+    if (n <= 0)
+        n = json_int(json_get(port, "port"), 0);
+    return n > 0 && n <= UINT16_MAX ? (uint16_t)n : 0;
+}

@@ -1,5 +1,6 @@
 /* service - addresses of services: a cluster address from 10.96.0.0/16 and node ports from 30000–32767, each
- * given once. There is no list of what is given: the services there are say it. */
+ * given once. There is no list of what is given: the services there are say it. And which pods a service
+ * leads to. */
 #pragma once
 
 #include "base/json.h"
@@ -24,3 +25,10 @@ bool service_needs_addresses(const struct json *spec, const struct json *old);
  * that it names is taken or out of range, or none is left. */
 int service_admit(const struct service_taken *taken, struct arena *arena, struct json *doc, uint64_t seed,
                   struct failure *failure);
+
+bool service_is_headless(const struct json *service); /* clusterIP: None */
+/* Whether connections to the service may come to the pod (both documents, of one namespace): its selector
+ * chooses the pod, which has an address and is ready, or the service is also for those that are not. */
+bool service_takes_pod(const struct json *service, const struct json *pod);
+/* The port of the pod that an entry of spec.ports leads to; 0: the pod has none of that name. */
+uint16_t service_target_port(const struct json *port, const struct json *pod);

@@ -94,12 +94,70 @@ static void test_only_changes_need_a_look(void **state)
     assert_false(service_needs_addresses(NULL, NULL));
 }
 
+/* One pod, and what makes a service lead to it or not. */
+#define POD(status, more)                                                                                    \
+    "{metadata: {labels: {app: web, tier: front}" more "}, spec: {containers: [{ports: [{name: http, "       \
+    "containerPort: 8000}, {name: dns, protocol: UDP, containerPort: 53}]}]}, status: {" status "}}"
+#define READY   "phase: Running, podIP: 10.88.0.2, conditions: [{type: Ready, status: 'True'}]"
+#define UNREADY "phase: Running, podIP: 10.88.0.2, conditions: [{type: Ready, status: 'False'}]"
+
+static void test_service_takes_ready_pods_of_its_selector(void **state)
+{
+    static const struct {
+        const char *service, *pod;
+        bool takes;
+    } rows[] = {
+        {"{spec: {selector: {app: web}}}", POD(READY, ""), true},
+        {"{spec: {selector: {app: web, tier: front}}}", POD(READY, ""), true},
+        {"{spec: {selector: {app: web, tier: back}}}", POD(READY, ""), false},
+        {"{spec: {selector: {none: ''}}}", POD(READY, ""), false},
+        {"{spec: {selector: {}}}", POD(READY, ""), false},
+        {"{spec: {}}", POD(READY, ""), false},
+        {"{spec: {selector: {app: web}}}", POD(UNREADY, ""), false},
+        {"{spec: {selector: {app: web}}}", POD("phase: Pending", ""), false},
+        {"{spec: {selector: {app: web}}}", POD(READY, ", deletionTimestamp: '2026-01-01T00:00:00Z'"), false},
+        {"{spec: {selector: {app: web}, publishNotReadyAddresses: true}}", POD(UNREADY, ""), true},
+        {"{spec: {selector: {app: web}, publishNotReadyAddresses: true}}",
+         POD("phase: Failed, podIP: 10.88.0.2", ""), false},
+    };
+    struct bench *b = *state;
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (service_takes_pod(from_yaml(b, rows[i].service), from_yaml(b, rows[i].pod)) != rows[i].takes)
+            fail_msg("%s %s: %d", rows[i].service, rows[i].pod, !rows[i].takes);
+}
+
+static void test_target_port_is_a_number_a_name_or_the_port_itself(void **state)
+{
+    static const struct {
+        const char *port;
+        uint16_t target;
+    } rows[] = {
+        {"{port: 80, targetPort: 8080}", 8080},
+        {"{port: 80}", 80},
+        {"{port: 80, targetPort: http}", 8000},
+        {"{port: 80, targetPort: dns}", 0},
+        {"{port: 53, targetPort: dns, protocol: UDP}", 53},
+        {"{port: 80, targetPort: nothing}", 0},
+        {"{port: 80, targetPort: 70000}", 0},
+    };
+    struct bench *b = *state;
+    const struct json *pod = from_yaml(b, POD(READY, ""));
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        assert_int_equal(service_target_port(from_yaml(b, rows[i].port), pod), rows[i].target);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_addresses_are_given_once, bench_setup, bench_teardown),
         cmocka_unit_test_setup_teardown(test_a_full_range_says_so, bench_setup, bench_teardown),
         cmocka_unit_test_setup_teardown(test_only_changes_need_a_look, bench_setup, bench_teardown),
+        cmocka_unit_test_setup_teardown(test_service_takes_ready_pods_of_its_selector, bench_setup,
+                                        bench_teardown),
+        cmocka_unit_test_setup_teardown(test_target_port_is_a_number_a_name_or_the_port_itself, bench_setup,
+                                        bench_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

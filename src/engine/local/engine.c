@@ -159,6 +159,7 @@ static void gone(struct local_engine *engine, const struct object *object)
 
 static void on_pod(void *arg, const struct store_event *event)
 {
+    services_soon(arg);
     if (event->op == STORE_DELETED)
         gone(arg, event->object);
     else
@@ -234,6 +235,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     engine->logs = log_watch_new(engine->loop);
     ops_init(engine);
     usage_start(engine);
+    services_start(engine);
     if (make_folders(engine, err) < 0) {
         local_engine_close(engine);
         local_engine_free(engine);
@@ -267,6 +269,7 @@ void local_engine_close(struct local_engine *engine)
     engine->watch = engine->node_watch = engine->volume_watch = NULL;
     ops_done(engine);
     usage_stop(engine);
+    services_stop(engine);
     while (map_next(engine->pods, &at, &key, &value)) {
         struct pod *pod = value;
 

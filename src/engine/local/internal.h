@@ -111,6 +111,10 @@ struct local_engine {
     struct pod_ops ops;
     struct pod_log *readers; /* that follow a container */
     struct removal *removals;
+    struct store_watch *service_watch;
+    struct loop_timer *services_timer;
+    char *services_text, *service_names; /* services.c: as of the last look; NULL: none */
+    bool services_again;                 /* podnet is to be told, whatever it was told last */
     struct loop_timer *usage_timer;
     struct usage_point used[USAGE_POINTS]; /* of the node */
 };
@@ -136,6 +140,7 @@ struct env_world pod_world(struct pod *pod);
 /* sandbox.c: network, namespaces, volumes, files; and their end. */
 void sandbox_make(struct pod *pod);
 void sandbox_leave(struct pod *pod, bool forget); /* forget: logs and folder go, too */
+void sandbox_write_hosts(struct pod *pod);        /* again, where it has one */
 void sandbox_remove_tree(struct local_engine *engine, const char *path);
 
 /* start.c: a pulled container is mounted and started. */
@@ -194,6 +199,13 @@ void probes_stop(struct run *run);
 
 /* binder.c */
 void binder_look(struct local_engine *engine);
+
+/* services.c: connections and names of services. */
+void services_start(struct local_engine *engine);
+void services_stop(struct local_engine *engine);
+void services_soon(struct local_engine *engine); /* a pod or service has changed */
+/* Appends the names of services to /etc/hosts of a pod in that namespace. */
+void services_hosts(const struct local_engine *engine, const char *ns, struct buf *out);
 
 /* usage.c: what containers and the node use, for `kubectl top`. */
 void usage_start(struct local_engine *engine);

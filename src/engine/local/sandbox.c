@@ -18,11 +18,12 @@ extern char **environ;
 static int write_file(const struct pod *pod, const char *name, struct str text, struct err *err)
 {
     CLEANUP(free) char *path = mem_printf("%s/etc/%s", pod->dir, name);
-    /* In place: containers that run have this very file mounted. */
-    CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    /* In place: containers that run have this very file mounted. Cut at the end, so that they never find it
+     * empty. */
+    CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     ssize_t n = fd < 0 ? -1 : write(fd, text.s, text.len);
 
-    if (n < 0)
+    if (n < 0 || ftruncate(fd, n) < 0)
         return err_errno(err, errno, "write '%s'", path);
     return (size_t)n == text.len ? 0 : err_errno(err, ENOSPC, "write '%s'", path);
 }
@@ -41,7 +42,7 @@ static int write_hosts(struct pod *pod, const char *hostname, struct err *err)
 {
     const struct json *aliases = json_at(pod->doc, "spec.hostAliases");
     struct podnet_host_alias *list = arena_zalloc(&pod->scratch, (json_len(aliases) + 1) * sizeof(*list));
-    CLEANUP(buf_done) struct buf host = {0}, text = {0};
+    CLEANUP(buf_done) struct buf host = {0}, text = {0}, fqdn = {0};
     struct podnet_hosts hosts = {
         .ip = *pod->facts.pod_ip ? pod->facts.pod_ip : NULL, .hostname = hostname, .aliases = list};
 
@@ -51,9 +52,25 @@ static int write_hosts(struct pod *pod, const char *hostname, struct err *err)
     }
     if (pod->host_network && file_read("/etc/hosts", 1 << 20, &host, NULL) == 0)
         hosts.host_file = host.data;
+    podnet_fqdn(&fqdn, hostname, json_at_string(pod->doc, "spec.subdomain"), pod->ns, "cluster.local");
+    hosts.fqdn = fqdn.len ? fqdn.data : NULL;
     if (podnet_hosts_file(&text, &hosts, err) < 0)
         return -1;
+    services_hosts(pod->engine, pod->ns, &text);
     return write_file(pod, "hosts", buf_view(&text), err);
+}
+
+void sandbox_write_hosts(struct pod *pod)
+{
+    char hostname[PODNET_HOSTNAME_MAX + 1];
+    struct err err = {0};
+
+    if (pod->sandbox != SANDBOX_READY)
+        return;
+    podnet_hostname(hostname, pod->name, json_at_string(pod->doc, "spec.hostname"));
+    if (write_hosts(pod, hostname, &err) < 0)
+        pod_event(pod, "Warning", "FailedHosts", "%s", err.msg);
+    arena_reset(&pod->scratch);
 }
 
 static int write_resolv(struct pod *pod, struct err *err)

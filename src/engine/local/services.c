@@ -1,0 +1,241 @@
+/* Services on this machine: from the Service objects and the pods of this node to what podnet is told, and to
+ * the names in the pods' /etc/hosts. Changes are gathered for a moment; nothing is done where the result is
+ * the same as before.
+ *
+ * Names are in /etc/hosts and not in a name server of our own: they work with every resolver, cost nothing,
+ * and go on while the daemon does not run. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "control/service.h"
+#include "engine/local/internal.h"
+
+#include <arpa/inet.h>
+
+#define LOG_MODULE      "services"
+#define GATHER_NSEC     (10 * NSEC_PER_MSEC)
+#define NAMES_BYTES_MAX (256 << 10) /* of the names in a pod's /etc/hosts */
+#define CLUSTER_DOMAIN  "cluster.local"
+
+/* One look. */
+struct look {
+    struct local_engine *engine;
+    struct arena arena;
+    VEC(struct podnet_service) ports;
+    VEC(const struct object *) owners; /* of ports */
+    struct buf text;                   /* all of it, to compare */
+    struct buf names;                  /* lines "ADDRESS NAMESPACE SERVICE HOST", HOST "-" for none */
+};
+
+static void add_name(struct look *look, const char *ip, const struct object *service, const char *host)
+{
+    if (look->names.len < NAMES_BYTES_MAX)
+        buf_printf(&look->names, "%s %s %s %s\n", ip, service->ns, service->name, host);
+}
+
+/* ---- one service ---- */
+
+static void add_headless(struct look *look, const struct object *object, const struct json *service)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(look->engine->pods, &at, &key, &value)) {
+        const struct pod *pod = value;
+        const char *host = json_at_string(pod->doc, "spec.hostname");
+        bool named = streq(json_at_string(pod->doc, "spec.subdomain"), object->name);
+
+        if (pod->object && streq(pod->ns, object->ns) && service_takes_pod(service, pod->doc))
+            add_name(look, json_at_string(pod->doc, "status.podIP"), object,
+                     named ? (host ? host : pod->name) : "-");
+    }
+}
+
+static void add_endpoints(struct look *look, const char *ns, const struct json *service,
+                          const struct json *port, struct podnet_service *out)
+{
+    struct podnet_endpoint *list =
+        arena_zalloc(&look->arena, (map_len(look->engine->pods) + 1) * sizeof(*list));
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(look->engine->pods, &at, &key, &value)) {
+        const struct pod *pod = value;
+        struct podnet_endpoint to = {0};
+
+        if (!pod->object || !streq(pod->ns, ns) || !service_takes_pod(service, pod->doc) ||
+            inet_pton(AF_INET, json_at_string(pod->doc, "status.podIP"), &to.ip) != 1)
+            continue;
+        to.port = service_target_port(port, pod->doc);
+        if (to.port)
+            list[out->len++] = to;
+    }
+    out->endpoints = list;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct podnet_endpoint));
+}
+
+static void add_port(struct look *look, const struct object *object, const struct json *service,
+                     const struct json *port)
+{
+    const char *protocol = json_string_or(json_get(port, "protocol"), "TCP");
+    struct podnet_service out = {
+        .proto = streq(protocol, "UDP") ? PODNET_UDP : PODNET_TCP,
+        .port = (uint16_t)json_int(json_get(port, "port"), 0),
+        .node_port = (uint16_t)json_int(json_get(port, "nodePort"), 0),
+        .sticky = streq(json_at_string(service, "spec.sessionAffinity"), "ClientIP"),
+    };
+
+    if (streq(protocol, "SCTP") ||
+        inet_pton(AF_INET, json_string_or(json_at(service, "spec.clusterIP"), ""), &out.ip) != 1)
+        return;
+    add_endpoints(look, object->ns, service, port, &out);
+    if (out.len) /* pods are in no order */
+        qsort((void *)(uintptr_t)out.endpoints, out.len, sizeof(*out.endpoints), by_address);
+    buf_printf(&look->text, "%s/%s %08x %d %u %u %d:", object->ns, object->name, out.ip.s_addr, out.proto,
+               out.port, out.node_port, out.sticky);
+    for (size_t i = 0; i < out.len; i++)
+        buf_printf(&look->text, " %08x.%u", out.endpoints[i].ip.s_addr, out.endpoints[i].port);
+    buf_putc(&look->text, '\n');
+    vec_push(&look->ports, out);
+    vec_push(&look->owners, object);
+}
+
+static void add_service(struct look *look, const struct object *object)
+{
+    const struct json *service = object_json(object, &look->arena);
+    const char *ip = json_string_or(json_at(service, "spec.clusterIP"), "");
+    struct in_addr addr;
+
+    if (service_is_headless(service)) {
+        add_headless(look, object, service);
+        return;
+    }
+    if (inet_pton(AF_INET, ip, &addr) != 1 || json_len(json_at(service, "spec.selector")) == 0)
+        return;
+    add_name(look, ip, object, "-");
+    JSON_EACH(json_at(service, "spec.ports"), port)
+        add_port(look, object, service, port);
+}
+
+/* ---- all of them ---- */
+
+static void refused(void *arg, size_t at, const struct err *err)
+{
+    const struct look *look = arg;
+
+    registry_event(look->engine->registry, look->owners.v[at], "Warning", "NodePortTaken", "%s", err->msg);
+}
+
+static bool replace(char **kept, const struct buf *now)
+{
+    const char *text = now->len ? now->data : "";
+
+    if (streq(*kept ? *kept : "", text))
+        return false;
+    free(*kept);
+    *kept = mem_strdup(text);
+    return true;
+}
+
+static void look_at_all(void *arg)
+{
+    struct local_engine *engine = arg;
+    struct look look = {.engine = engine};
+    struct err err = {0};
+
+    OBJECTS_EACH(store_list(engine->store, KIND_SERVICE, NULL), it)
+        add_service(&look, *it);
+    if ((replace(&engine->services_text, &look.text) || engine->services_again) &&
+        podnet_services(engine->net, look.ports.v, look.ports.len, refused, &look, &err) < 0)
+        log_warn("%s", err.msg);
+    engine->services_again = false;
+    if (replace(&engine->service_names, &look.names)) {
+        struct str key;
+        void *value;
+        size_t at = 0;
+
+        while (map_next(engine->pods, &at, &key, &value))
+            sandbox_write_hosts(value);
+    }
+    vec_done(&look.ports);
+    vec_done(&look.owners);
+    buf_done(&look.text);
+    buf_done(&look.names);
+    arena_done(&look.arena);
+}
+
+void services_soon(struct local_engine *engine)
+{
+    if (engine->closed || loop_timer_active(engine->services_timer) ||
+        (!engine->services_text && !store_count(engine->store, KIND_SERVICE, NULL)))
+        return;
+    loop_timer_set(engine->services_timer, GATHER_NSEC);
+}
+
+static void on_service(void *arg, const struct store_event *event)
+{
+    (void)event;
+    services_soon(arg);
+}
+
+void services_start(struct local_engine *engine)
+{
+    engine->services_timer = loop_timer_new(engine->loop, look_at_all, engine);
+    engine->services_again = true; /* an earlier daemon may have left some */
+    store_watch(engine->store, KIND_SERVICE, NULL, store_revision(engine->store), on_service, NULL, engine,
+                &engine->service_watch, NULL);
+    loop_timer_set(engine->services_timer, 0);
+}
+
+void services_stop(struct local_engine *engine)
+{
+    store_unwatch(engine->service_watch);
+    loop_timer_free(engine->services_timer);
+    free(engine->services_text);
+    free(engine->service_names);
+    engine->service_watch = NULL;
+    engine->services_timer = NULL;
+    engine->services_text = engine->service_names = NULL;
+}
+
+/* ---- names ---- */
+
+/* "PREFIX", "PREFIX.NS", "PREFIX.NS.svc", "PREFIX.NS.svc.cluster.local"; the first only at home. */
+static void add_forms(struct buf *out, struct str prefix, struct str ns, bool home)
+{
+    static const char *const ends[] = {"", ".svc", ".svc." CLUSTER_DOMAIN};
+
+    if (home)
+        buf_printf(out, "\t%.*s", STR_ARG(prefix));
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+        buf_printf(out, "\t%.*s.%.*s%s", STR_ARG(prefix), STR_ARG(ns), ends[i]);
+}
+
+void services_hosts(const struct local_engine *engine, const char *home, struct buf *out)
+{
+    struct str rest = str_from(engine->service_names ? engine->service_names : ""), line;
+
+    if (rest.len)
+        buf_puts(out, "\n# Services.\n");
+    while (str_split(&rest, '\n', &line)) {
+        struct str ip, ns, name, host;
+
+        if (!str_split(&line, ' ', &ip) || !str_split(&line, ' ', &ns) || !str_split(&line, ' ', &name) ||
+            !str_split(&line, ' ', &host))
+            continue;
+        buf_printf(out, "%.*s", STR_ARG(ip));
+        if (!str_is(host, "-")) {
+            CLEANUP(buf_done) struct buf own = {0};
+
+            buf_printf(&own, "%.*s.%.*s", STR_ARG(host), STR_ARG(name));
+            add_forms(out, buf_view(&own), ns, str_is(ns, home));
+        }
+        add_forms(out, name, ns, str_is(ns, home));
+        buf_putc(out, '\n');
+    }
+}
