@@ -503,6 +503,15 @@ static int compile_set_block(struct compiler *c, const struct node *node)
     return compile_store(c, node->a);
 }
 
+/* Whether one of these targets has the name of `target`. */
+static bool set_later(const struct node *targets, const struct node *target)
+{
+    for (; targets; targets = targets->next)
+        if (targets->kind == N_NAME ? str_eq(targets->name, target->name) : set_later(targets->a, target))
+            return true;
+    return false;
+}
+
 static int compile_with(struct compiler *c, const struct node *node)
 {
     /* values are evaluated outside, all before the scope's own names are seen */
@@ -522,7 +531,9 @@ static int compile_with(struct compiler *c, const struct node *node)
 
         for (uint32_t k = 0; t && k < i; k++)
             t = t->next;
-        if (t && compile_store(c, t) < 0)
+        if (t && t->kind == N_NAME && set_later(t->next, t)) /* the last of a name counts */
+            emit(c, OP_POP, 0, 0, 0, -1);
+        else if (t && compile_store(c, t) < 0)
             return -1;
     }
     if (compile_body(c, node->c) < 0)

@@ -48,6 +48,17 @@ static void test_error_in_macro_names_its_callers(void **state)
     assert_int_equal(f.error.chain[0].line, 4);
 }
 
+static void test_last_of_a_name_in_with_counts(void **state)
+{
+    struct fixture f = {0};
+
+    (void)state;
+    assert_string_equal(render(&f, "{% with a=1, a=2 %}{{ a }}{% endwith %}", NULL), "2");
+    assert_string_equal(
+        render(&f, "{% with a=1, (b, a)=(3, 4), c=a %}{{ a }}{{ b }}{{ c }}{% endwith %}", "{\"a\": 9}"),
+        "439");
+}
+
 static void test_syntax_error_has_its_place(void **state)
 {
     struct fixture f = {0};
@@ -260,6 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_error_has_line_column_and_source),
         cmocka_unit_test(test_error_in_macro_names_its_callers),
+        cmocka_unit_test(test_last_of_a_name_in_with_counts),
         cmocka_unit_test(test_syntax_error_has_its_place),
         cmocka_unit_test(test_values_are_never_changed),
         cmocka_unit_test(test_failed_render_leaves_output_as_it_was),
