@@ -2,6 +2,7 @@
 
 #include "api/auth.h"
 #include "api/kube/kube.h"
+#include "api/page/page.h"
 #include "api/rest/rest.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -23,6 +24,26 @@ void api_free(struct api *api)
     free(api);
 }
 
+/* A sign-in of the page counts for what the page asks. */
+static bool session_counts(const struct http_req *req)
+{
+    return (starts_with(req->path, "/v1/") || streq(req->path, "/api/state") ||
+            starts_with(req->path, "/describe/")) &&
+           !req->peer->unix_socket && !http_req_header(req, "Authorization");
+}
+
+static int identify(struct call *call)
+{
+    struct api *api = call->api;
+
+    if (session_counts(call->req) &&
+        page_session_identify(api, call->req, call->arena, call->now, &call->who)) {
+        call->session = true;
+        return 0;
+    }
+    return auth_identify(api, call->req, call->arena, call->now, &call->who, &call->failure);
+}
+
 void api_handle(void *arg, struct http_req *req)
 {
     struct api *api = arg;
@@ -35,11 +56,15 @@ void api_handle(void *arg, struct http_req *req)
     call->arena = req->arena;
     call->now = clock_now();
     call->warnings = json_new_array(req->arena);
-    if (auth_identify(api, req, call->arena, call->now, &call->who, &call->failure) < 0) {
+    if (!page_strip_prefix(call))
+        return;
+    if (identify(call) < 0) {
         call_fail(call);
         return;
     }
-    if (kube_handle(call) || rest_handle(call))
+    if (!page_guard(call))
+        return;
+    if (rest_handle(call) || kube_handle(call) || page_handle(call))
         return;
     call_page_not_found(call);
 }

@@ -8,6 +8,11 @@
 struct api;
 struct call;
 struct pod_ops; /* api/kube/pod_ops.h */
+struct queue;   /* queue/queue.h */
+
+/* What callers without a name may see: nothing, the queue (without logs), or the queue for callers on this
+ * machine. */
+enum api_anonymous { API_ANONYMOUS_NONE, API_ANONYMOUS_QUEUE, API_ANONYMOUS_LOOPBACK };
 
 /* What only the daemon can do; any may be NULL. */
 struct api_hooks {
@@ -26,6 +31,10 @@ struct api_config {
     struct registry *registry;
     const char *const *admins; /* user names that are admins beside root; NULL-terminated, or NULL */
     struct api_hooks hooks;
+    struct queue *queue; /* NULL: none */
+    enum api_anonymous anonymous;
+    const char *path_prefix;  /* "/berth": taken off paths; NULL: none */
+    const char *const *names; /* of this machine, beside localhost and addresses; NULL-terminated, or NULL */
     const struct pod_ops *pod_ops; /* who serves logs, exec, attach, portforward; NULL: nobody. It must stay
                                       until the HTTP server is freed */
 };

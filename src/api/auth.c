@@ -95,6 +95,15 @@ void auth_token_hash(const char *token, char text[65])
         snprintf(text + 2 * i, 3, "%02x", digest[i]);
 }
 
+void auth_take_entry(const struct api *api, const struct json *entry, struct identity *who)
+{
+    who->user = json_string_or(json_get(entry, "user"), "system:anonymous");
+    JSON_EACH(json_get(entry, "groups"), it)
+        add_group(who, json_string(it));
+    find_uid(who);
+    finish(api, who);
+}
+
 static int by_token(struct api *api, const char *token, struct arena *arena, int64_t now,
                     struct identity *who, struct failure *failure)
 {
@@ -109,11 +118,7 @@ static int by_token(struct api *api, const char *token, struct arena *arena, int
         return failure_set(failure, arena, 401, "Unauthorized", "Unauthorized");
     if (clock_parse(json_str(json_get(entry, "expires")), &expires) && expires <= now)
         return failure_set(failure, arena, 401, "Unauthorized", "Unauthorized");
-    who->user = json_string_or(json_get(entry, "user"), "system:anonymous");
-    JSON_EACH(json_get(entry, "groups"), it)
-        add_group(who, json_string(it));
-    find_uid(who);
-    finish(api, who);
+    auth_take_entry(api, entry, who);
     return 0;
 }
 

@@ -11,5 +11,7 @@
 /* Fills who (strings in arena). -1 with failure 401: a token that is none of ours, or has ended. */
 int auth_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now,
                   struct identity *who, struct failure *failure);
+/* Of a stored entry ("user", "groups"), which must outlive who. */
+void auth_take_entry(const struct api *api, const struct json *entry, struct identity *who);
 /* Hash of a token as kept in the store; text[65]. */
 void auth_token_hash(const char *token, char text[65]);

@@ -9,7 +9,7 @@ struct pending {
     int status;
     const char *content_type;
     struct buf body;
-    struct http_header headers[WARNINGS_MAX + 1];
+    struct http_header headers[WARNINGS_MAX + 3];
     size_t header_count;
 };
 
@@ -36,6 +36,10 @@ static void add_headers(struct call *call, struct pending *pending)
         if (pending->header_count < WARNINGS_MAX)
             pending->headers[pending->header_count++] =
                 (struct http_header){"Warning", warning_value(call->arena, json_str(it))};
+    if (call->no_store)
+        pending->headers[pending->header_count++] = (struct http_header){"Cache-Control", "no-store"};
+    if (call->cookie)
+        pending->headers[pending->header_count++] = (struct http_header){"Set-Cookie", call->cookie};
     if (call->failure.retry_after)
         pending->headers[pending->header_count++] =
             (struct http_header){"Retry-After", arena_printf(call->arena, "%d", call->failure.retry_after)};

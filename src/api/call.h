@@ -15,11 +15,15 @@ struct call {
     struct failure failure;
     struct json *warnings; /* texts for Warning headers */
     int64_t now;
+    bool no_store;      /* the answer is for nobody's cache */
+    bool session;       /* who is signed in with the page's cookie */
+    const char *cookie; /* for Set-Cookie of the answer; NULL: none */
 };
 
 struct api {
     struct api_config config;
-    struct call_watch *watches; /* open watches, linked */
+    struct call_watch *watches;  /* open watches, linked */
+    struct rest_stream *streams; /* open streams of the queue, linked */
     int64_t started;
 };
 

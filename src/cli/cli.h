@@ -215,6 +215,10 @@ int manifests_add(struct cli *cli, struct manifests *manifests, const char *path
 /* Writes a kubeconfig to a file of mode 0600, or to stdout where path is NULL. Returns an exit code. */
 int hand_out_kubeconfig(const char *text, const char *path);
 
+/* A link that signs a browser in, once; user NULL: the caller. NULL: there is none, *code says why (CLI_OK: the
+ * daemon has no address for browsers). */
+const char *page_link(struct cli *cli, const char *user, int *code);
+
 /* "30d", "12h", "90m", "45s" or seconds. False: it is none. */
 bool parse_ttl(const char *text, int64_t *ret_sec);
 
@@ -247,6 +251,7 @@ int verb_user_list(struct cli *cli, const struct args *args);
 int verb_token_create(struct cli *cli, const struct args *args);
 int verb_token_list(struct cli *cli, const struct args *args);
 int verb_token_revoke(struct cli *cli, const struct args *args);
+int verb_token(struct cli *cli, const struct args *args);
 int verb_kubeconfig(struct cli *cli, const struct args *args);
 int verb_completion(struct cli *cli, const struct args *args);
 int complete_words(int argc, char **argv); /* `berth __complete`: what the shells' scripts call */

@@ -1,8 +1,9 @@
-/* berth token create|list|revoke. */
+/* berth token create|list|revoke, berth token --web. */
 #include "base/buf.h"
 #include "cli/cli.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 #define DEFAULT_TTL_SEC (INT64_C(30) * 86400)
 
@@ -81,4 +82,37 @@ int verb_token_revoke(struct cli *cli, const struct args *args)
         worst = code != CLI_OK ? code : worst;
     }
     return worst;
+}
+
+const char *page_link(struct cli *cli, const char *user, int *code)
+{
+    struct json *body = json_new_object(&cli->arena);
+    const char *url;
+    struct reply reply;
+
+    if (user)
+        json_set_string(&cli->arena, body, "user", user);
+    *code = cli_send(cli, "POST", "/v1/page/links", body, &reply);
+    if (*code != CLI_OK)
+        return NULL;
+    url = json_get_string(reply.doc, "http");
+    return url ? url : json_get_string(reply.doc, "https");
+}
+
+int verb_token(struct cli *cli, const struct args *args)
+{
+    const char *url;
+    int code;
+
+    if (!args_has(args, "web"))
+        return cli_usage_error(args->verb, "say --web, or one of token create, list, revoke");
+    url = page_link(cli, args_get(args, "user"), &code);
+    if (code != CLI_OK)
+        return code;
+    if (!url)
+        return cli_fail(CLI_FAILED, "the daemon has no HTTP address: start it with --http or --https");
+    if (isatty(STDOUT_FILENO))
+        fputs("Open this in a browser; it works once, for 15 minutes:\n", stderr);
+    printf("%s\n", url);
+    return CLI_OK;
 }

@@ -146,13 +146,38 @@ static const char *ready_word(struct cli *cli, const char *line, const char *nam
     return streq(word, "off") ? NULL : word;
 }
 
+/* NULL where the daemon that was just started does not give one. */
+static const char *sign_in_link(struct cli *cli, const char *socket)
+{
+    struct json *body = json_new_object(&cli->arena);
+    struct reply reply;
+    CLEANUP(buf_done) struct buf text = {0};
+    struct call call = {.method = "POST", .target = "/v1/page/links"};
+    const char *url;
+
+    if (!socket)
+        return NULL;
+    cli->server = arena_printf(&cli->arena, "unix:%s", socket);
+    json_write(&text, body);
+    call.body = buf_view(&text);
+    if (cli_ask(cli, &call, &reply) != CLI_OK || reply.status != 201)
+        return NULL;
+    url = json_get_string(reply.doc, "http");
+    return url ? url : json_get_string(reply.doc, "https");
+}
+
 static void say_ready(struct cli *cli, const char *line, const struct place *place, const char *log_path)
 {
     const char *http = ready_word(cli, line, " http "), *https = ready_word(cli, line, " https ");
-    const char *version = ready_word(cli, line, "berthd ");
+    const char *version = ready_word(cli, line, "berthd "),
+               *link = sign_in_link(cli, ready_word(cli, line, " socket "));
 
     printf("Berth %s is running.\n", version ? version : BERTH_VERSION);
-    if (http)
+    if (link)
+        printf(
+            "  page      %s\n            (signs you in, once, within 15 minutes; later: berth token --web)\n",
+            link);
+    else if (http)
         printf("  page      %s/\n", http);
     if (https)
         printf("  kubectl   %s\n", https);

@@ -114,6 +114,11 @@ static const struct cli_option token_create_options[] = {
     OPTION_OUTPUT("json yaml"),
     END,
 };
+static const struct cli_option token_options[] = {
+    {0, "web", NULL, "print a link that signs a browser in, once", NULL},
+    {0, "user", "NAME", "as that user instead of you (admins)", NULL},
+    END,
+};
 static const struct cli_option kubeconfig_options[] = {
     {0, "user", "NAME", "that user's instead of yours (admins)", NULL},
     {0, "file", "FILE", "write it there (mode 0600) instead of to stdout", NULL},
@@ -228,6 +233,11 @@ const struct verb verbs[] = {
     {"token list", "", "List tokens", output_options, .run = verb_token_list},
     {"token revoke", "ID", "Make a token invalid at once", .min_args = 1, .max_args = -1,
      .run = verb_token_revoke},
+    {"token", "--web", "Print a link that signs a browser in to the page", token_options,
+     "The link works once, within 15 minutes; the sign-in then lasts 14 days.",
+     "  berth token --web\n"
+     "  xdg-open \"$(berth token --web)\"",
+     .run = verb_token},
     {"kubeconfig", "", "Print a kubeconfig for kubectl", kubeconfig_options, NULL,
      "  berth kubeconfig >~/.kube/config\n"
      "  berth kubeconfig --user alice --file alice.kubeconfig",

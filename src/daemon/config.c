@@ -247,12 +247,29 @@ static int set_log_level(struct daemon_config *config, const char *text, struct 
 
 static int set_anonymous(struct daemon_config *config, const char *text, struct err *err)
 {
-    static const char *const names[] = {[ANONYMOUS_NONE] = "none", [ANONYMOUS_QUEUE] = "queue", NULL};
+    static const char *const names[] = {
+        [ANONYMOUS_NONE] = "none", [ANONYMOUS_QUEUE] = "queue", [ANONYMOUS_LOOPBACK] = "loopback", NULL};
     int choice = choose(names, is_off(text) ? "none" : text, err);
 
     if (choice < 0)
         return -1;
     config->anonymous = (enum config_anonymous)choice;
+    return 0;
+}
+
+/* "/berth": one or more segments of plain characters. */
+static int set_path_prefix(struct daemon_config *config, const char *text, struct err *err)
+{
+    size_t len = strlen(text);
+
+    while (len > 0 && text[len - 1] == '/')
+        len--;
+    if (text[0] != '/' || strstr(text, "//") || strstr(text, "/.") ||
+        strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/_.~-") != strlen(text) ||
+        starts_with(text, "/v1") || starts_with(text, "/api"))
+        return err_set(err, ERR_INVALID, "must be a path such as /berth, not '%s'", text);
+    free(config->path_prefix);
+    config->path_prefix = len ? mem_strndup(text, len) : NULL;
     return 0;
 }
 
@@ -337,7 +354,10 @@ static const struct row rows[] = {
     {"extra-names", "extraNames", "NAME,...", "more names and addresses for the certificate", set_extra_names,
      LIST},
     {"admins", "admins", "USER,...", "users who may do everything", set_admins, LIST},
-    {"anonymous", "anonymous", "none|queue", "what callers without a name may read (none)", set_anonymous,
+    {"anonymous", "anonymous", "none|queue|loopback",
+     "who may read the queue without a name: nobody, everybody, callers on this machine (loopback)",
+     set_anonymous, SCALAR},
+    {"path-prefix", "pathPrefix", "PATH", "serve everything below this path, too: /berth", set_path_prefix,
      SCALAR},
     {"log-level", "logLevel", "LEVEL", "error, warn, info or debug (info)", set_log_level, SCALAR},
 };
@@ -588,6 +608,7 @@ static void set_defaults(const struct config_env *env, struct daemon_config *con
     config->http = mem_strdup(CONFIG_HTTP_DEFAULT);
     config->https = mem_strdup(CONFIG_HTTPS_DEFAULT);
     config->log_level = LOG_LEVEL_INFO;
+    config->anonymous = ANONYMOUS_LOOPBACK;
     if (env->uid == 0)
         config->data_dir = mem_strdup(ROOT_DATA_DIR);
     else if (env->xdg_data_home && env->xdg_data_home[0] == '/')
@@ -667,6 +688,7 @@ void config_done(struct daemon_config *config)
     free(config->socket);
     config_images_done(config);
     free(config->node_name);
+    free(config->path_prefix);
     free(config->oci_runtime);
     *config = (struct daemon_config){.action = CONFIG_RUN};
 }

@@ -25,8 +25,9 @@
 
 enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION };
 enum config_anonymous {
-    ANONYMOUS_NONE,  /* who is not known gets nothing but health checks */
-    ANONYMOUS_QUEUE, /* may also read the queue */
+    ANONYMOUS_NONE,     /* who is not known gets nothing but health checks */
+    ANONYMOUS_QUEUE,    /* may also read the queue */
+    ANONYMOUS_LOOPBACK, /* may read the queue when calling from this machine */
 };
 
 enum config_agent {
@@ -61,6 +62,7 @@ struct daemon_config {
     VEC(char *) extra_names; /* for the server certificate */
     VEC(char *) admins;      /* user names */
     enum config_anonymous anonymous;
+    char *path_prefix; /* "/berth"; NULL: none */
     VEC(struct config_registry) registries;
     char *push_to;          /* NULL: nowhere */
     int image_days;         /* 0: the default, -1: never for age */

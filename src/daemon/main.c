@@ -39,6 +39,8 @@ struct daemon {
     struct http_server *server;
     struct api *api;
     char *http_url, *https_url, *pid_path;
+    const char **names; /* of this machine */
+    char host_name[256];
     bool stopping;
 };
 
@@ -204,6 +206,20 @@ static bool serve_machine(void *arg, struct call *call)
     return machine_handle(((struct daemon *)arg)->machine, call);
 }
 
+/* Names under which browsers find this machine. */
+static const char **page_names(struct daemon *d)
+{
+    const char **names = mem_zalloc((d->config.extra_names.len + 3) * sizeof(*names));
+    size_t count = 0;
+
+    gethostname(d->host_name, sizeof(d->host_name) - 1);
+    names[count++] = d->host_name;
+    names[count++] = d->config.node_name;
+    VEC_EACH(&d->config.extra_names, it)
+        names[count++] = *it;
+    return names;
+}
+
 static int listen_all(struct daemon *d, struct err *err)
 {
     struct api_config api = {
@@ -222,6 +238,10 @@ static int listen_all(struct daemon *d, struct err *err)
     vec_push(&d->config.admins, NULL);
     api.admins = (const char *const *)d->config.admins.v;
     api.pod_ops = agent_pod_ops(d->agent);
+    api.anonymous = (enum api_anonymous)d->config.anonymous; /* the same order */
+    api.path_prefix = d->config.path_prefix;
+    d->names = page_names(d);
+    api.names = d->names;
     d->api = api_new(&api);
     d->server = http_server_new(d->loop, &(struct http_config){.server_name = "berth/" BERTH_VERSION},
                                 api_handle, d->api);
@@ -317,6 +337,7 @@ static void daemon_done(struct daemon *d)
     if (d->pid_path)
         unlink(d->pid_path);
     free(d->pid_path);
+    free(d->names);
     free(d->agent_text);
     free(d->http_url);
     free(d->https_url);

@@ -87,9 +87,12 @@ def test_tokens(own_daemon):
 def test_nobody_in_particular_sees_only_health(daemon):
     assert daemon.request("GET", "/healthz", via="http").body == b"ok"
     assert daemon.request("GET", "/version", via="https").code == 200
-    for path in ("/api/v1/pods", "/api", "/apis/batch/v1", "/v1/status", "/v1/tokens"):
+    for path in ("/api/v1/pods", "/api", "/apis/batch/v1"):
         answer = daemon.request("GET", path, via="http")
         assert (answer.code, answer.json()["reason"]) == (403, "Forbidden"), path
+    for path in ("/v1/status", "/v1/tokens"):
+        answer = daemon.request("GET", path, via="http")
+        assert answer.code == answer.json()["code"] == 403 and "system:anonymous" in answer.json()["error"], path
     message = daemon.request("GET", "/api/v1/namespaces/default/pods", via="http").json()["message"]
     assert message == ('pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" '
                        'in the namespace "default"')

@@ -1,5 +1,6 @@
 #include "api/rest/rest.h"
 
+#include "api/page/page.h"
 #include "base/clock.h"
 #include "base/yaml.h"
 
@@ -19,6 +20,30 @@ int rest_body(struct call *call, struct json **ret)
         err_set(&err, ERR_INVALID, "it is a %s, not an object", json_type_name(*ret));
     }
     return failure_bad_request(&call->failure, call->arena, "the body could not be read: %s", err.msg);
+}
+
+void rest_reply(struct call *call, int status, const struct json *doc)
+{
+    call->no_store = true;
+    call_reply_json(call, status, doc);
+}
+
+void rest_fail(struct call *call)
+{
+    struct json *doc = json_new_object(call->arena), *details;
+
+    json_set_string(call->arena, doc, "error", call->failure.message);
+    json_set_int(call->arena, doc, "code", call->failure.code);
+    details = json_set_object(call->arena, doc, "details");
+    if (call->failure.causes)
+        json_set(call->arena, details, "causes", *call->failure.causes);
+    rest_reply(call, call->failure.code, doc);
+}
+
+void rest_fail_err(struct call *call, const struct err *err)
+{
+    failure_from_err(&call->failure, call->arena, err);
+    rest_fail(call);
 }
 
 static void rest_status(struct call *call, const char *id)
@@ -48,11 +73,16 @@ static void rest_status(struct call *call, const char *id)
     call_reply_json(call, 200, doc);
 }
 
-enum rest_who { REST_KNOWN, REST_ADMIN };
+enum rest_who {
+    REST_ANY,   /* everybody */
+    REST_VIEW,  /* everybody known, and others where the setting `anonymous` says so */
+    REST_KNOWN, /* everybody known */
+    REST_ADMIN,
+};
 
 static const struct rest_route {
     const char *method;
-    const char *path; /* a trailing '*' takes the last segment as id */
+    const char *path; /* '*' takes a segment as id, '**' one or two (NAME, NAMESPACE/NAME) */
     enum rest_who who;
     void (*handle)(struct call *call, const char *id);
 } routes[] = {
@@ -64,24 +94,57 @@ static const struct rest_route {
     {"POST", "/v1/tokens", REST_KNOWN, rest_tokens_add},
     {"DELETE", "/v1/tokens/*", REST_KNOWN, rest_tokens_revoke},
     {"POST", "/v1/kubeconfig", REST_KNOWN, rest_kubeconfig},
+    {"GET", "/v1/page/session", REST_ANY, page_session_get},
+    {"POST", "/v1/page/session", REST_ANY, page_session_add},
+    {"DELETE", "/v1/page/session", REST_ANY, page_session_end},
+    {"POST", "/v1/page/links", REST_KNOWN, page_links_add},
 };
 
-static bool path_matches(const char *pattern, const char *path, const char **id)
+/* The text before the rest of the pattern, as id; NULL: it does not match. */
+static const char *match_id(struct arena *arena, const char *path, size_t segments, const char *rest)
 {
-    size_t len = strlen(pattern);
+    size_t path_len = strlen(path), rest_len = strlen(rest), len, slashes = 0;
+    CLEANUP(buf_done) struct buf text = {0};
+
+    if (path_len <= rest_len || !streq(path + path_len - rest_len, rest))
+        return NULL;
+    len = path_len - rest_len;
+    for (size_t i = 0; i < len; i++)
+        slashes += path[i] == '/';
+    if (slashes >= segments || path[0] == '/' || path[len - 1] == '/' ||
+        !buf_url_decode(&text, (struct str){path, len}, false) || memchr(text.data, '\0', text.len))
+        return NULL;
+    return arena_strndup(arena, text.data, text.len);
+}
+
+static bool path_matches(struct arena *arena, const char *pattern, const char *path, const char **id)
+{
+    const char *star = strchr(pattern, '*');
+    size_t len = star ? (size_t)(star - pattern) : 0;
 
     *id = "";
-    if (pattern[len - 1] != '*')
+    if (!star)
         return streq(pattern, path);
-    if (strncmp(pattern, path, len - 1) != 0 || !path[len - 1] || strchr(path + len - 1, '/'))
+    if (strncmp(pattern, path, len) != 0)
         return false;
-    *id = path + len - 1;
-    return true;
+    *id =
+        star[1] == '*' ? match_id(arena, path + len, 2, star + 2) : match_id(arena, path + len, 1, star + 1);
+    return *id != NULL;
 }
 
 static bool may(const struct call *call, enum rest_who who)
 {
-    return who == REST_ADMIN ? access_is_admin(&call->who) : access_is_known(&call->who);
+    switch (who) {
+    case REST_ANY:
+        return true;
+    case REST_VIEW:
+        return access_is_known(&call->who) || page_anonymous_may(call);
+    case REST_KNOWN:
+        return access_is_known(&call->who);
+    case REST_ADMIN:
+        break;
+    }
+    return access_is_admin(&call->who);
 }
 
 bool rest_handle(struct call *call)
@@ -92,7 +155,7 @@ bool rest_handle(struct call *call)
         const struct rest_route *route = &routes[i];
         const char *id;
 
-        if (!path_matches(route->path, call->req->path, &id))
+        if (!path_matches(call->arena, route->path, call->req->path, &id))
             continue;
         known_path = true;
         if (!streq(route->method, call->req->method))
@@ -101,7 +164,7 @@ bool rest_handle(struct call *call)
             failure_set(&call->failure, call->arena, 403, "Forbidden",
                         "forbidden: User \"%s\" cannot %s path \"%s\"", call->who.user, route->method,
                         call->req->path);
-            call_fail(call);
+            rest_fail(call);
         } else {
             route->handle(call, id);
         }
@@ -112,6 +175,6 @@ bool rest_handle(struct call *call)
                call->api->config.hooks.rest(call->api->config.hooks.arg, call);
     failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s",
                 call->req->method, call->req->path);
-    call_fail(call);
+    rest_fail(call);
     return true;
 }

@@ -3,7 +3,12 @@
 
 #include "api/call.h"
 
-bool rest_handle(struct call *call); /* true when the path is one of ours */
+bool rest_handle(struct call *call);    /* true when the path is one of ours */
+void rest_end_streams(struct api *api); /* of the queue */
+void rest_fail(struct call *call);      /* call->failure as {"error", "code", "details"} */
+void rest_fail_err(struct call *call, const struct err *err);
+/* As call_reply_json, for nobody's cache. */
+void rest_reply(struct call *call, int status, const struct json *doc);
 
 /* apply.c */
 void rest_apply(struct call *call, const char *id);
@@ -14,6 +19,29 @@ void rest_tokens_list(struct call *call, const char *id);
 void rest_tokens_add(struct call *call, const char *id);
 void rest_tokens_revoke(struct call *call, const char *id);
 void rest_kubeconfig(struct call *call, const char *id);
+
+/* queue.c, queue_logs.c, queue_stream.c */
+void rest_queue_list(struct call *call, const char *id);
+void rest_queue_stream(struct call *call, const char *id);
+void rest_queue_show(struct call *call, const char *id);
+void rest_queue_why(struct call *call, const char *id);
+void rest_queue_logs(struct call *call, const char *id);
+void rest_queue_cancel(struct call *call, const char *id);
+void rest_queue_priority(struct call *call, const char *id);
+void rest_queue_claim(struct call *call, const char *id);
+void rest_queue_rerun(struct call *call, const char *id);
+void rest_old_state(struct call *call, const char *id);
+void rest_old_describe(struct call *call, const char *id);
+/* The uid that an address names. */
+int rest_queue_find(struct call *call, const char *id, const char **ret);
+/* nodes.c */
+void rest_nodes(struct call *call, const char *id);
+void rest_nodes_timeline(struct call *call, const char *id);
+/* history.c */
+void rest_history(struct call *call, const char *id);
+void rest_usage(struct call *call, const char *id);
+/* A time of the query in milliseconds since 1970; fallback when absent. */
+int rest_query_time(struct call *call, const char *name, int64_t fallback, int64_t *ret);
 
 /* The body as one JSON or YAML object. */
 int rest_body(struct call *call, struct json **ret);

@@ -175,7 +175,7 @@ static void test_wrong_values_name_their_setting(void **state)
         {"--node-labels", "a", "--node-labels: must be KEY=VALUE,... as Kubernetes labels are, not 'a'"},
         {"--node-name", "Big", "--node-name: must be lower-case letters, digits, '-' and '.', not 'Big'"},
         {"--log-level", "loud", "--log-level: must be one of error, warn, info, debug, not 'loud'"},
-        {"--anonymous", "all", "--anonymous: must be one of none, queue, not 'all'"},
+        {"--anonymous", "all", "--anonymous: must be one of none, queue, loopback, not 'all'"},
         {"--agent", "maybe", "--agent: must be one of auto, off, on, not 'maybe'"},
         {"--oci-runtime", "bin/crun",
          "--oci-runtime: must be crun, runc or an absolute path, not 'bin/crun'"},

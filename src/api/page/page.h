@@ -1,0 +1,35 @@
+/* page - what a browser gets: the page's files, and signing in.
+ *
+ * A sign-in link carries a one-time code behind '#', where no log and no proxy sees it; the page hands the
+ * code in and gets a session: a random cookie (HttpOnly, SameSite=Strict), kept as its hash. A session counts
+ * for /v1 and the page, not for the Kubernetes API. Whatever changes something must come from the page
+ * itself: requests that a browser says are another site's are refused for every kind of identity, and those
+ * of a session also need the X-Berth-CSRF header. */
+#pragma once
+
+#include "api/call.h"
+
+#define PAGE_CODE_TTL_SEC    (15 * 60)
+#define PAGE_SESSION_TTL_SEC (14 * 86400)
+#define PAGE_CODES_MAX       1000  /* links not used yet */
+#define PAGE_SESSIONS_MAX    10000 /* browsers signed in */
+
+/* GET / and the files below it; true when the path is one of them. */
+bool page_handle(struct call *call);
+/* Takes the configured prefix off the path. False: answered with a redirect from /PREFIX to /PREFIX/. */
+bool page_strip_prefix(struct call *call);
+
+/* False after answering 403: another site's doing, or a session without its CSRF header. */
+bool page_guard(struct call *call);
+/* Whether somebody without a name may see the queue here. */
+bool page_anonymous_may(const struct call *call);
+
+/* The identity of the request's session cookie. False: there is none, or it has ended. */
+bool page_session_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now,
+                           struct identity *who);
+
+/* Of the table in rest.c. */
+void page_links_add(struct call *call, const char *id);
+void page_session_get(struct call *call, const char *id);
+void page_session_add(struct call *call, const char *id);
+void page_session_end(struct call *call, const char *id);
