@@ -44,9 +44,8 @@ static int identify(struct call *call)
     return auth_identify(api, call->req, call->arena, call->now, &call->who, &call->failure);
 }
 
-void api_handle(void *arg, struct http_req *req)
+static struct call *call_new(struct api *api, struct http_req *req)
 {
-    struct api *api = arg;
     struct call *call = arena_zalloc(req->arena, sizeof(*call));
 
     call->api = api;
@@ -56,7 +55,23 @@ void api_handle(void *arg, struct http_req *req)
     call->arena = req->arena;
     call->now = clock_now();
     call->warnings = json_new_array(req->arena);
+    return call;
+}
+
+static bool library_handle(struct call *call)
+{
+    const struct api_hooks *hooks = &call->api->config.hooks;
+
+    return hooks->library && hooks->library(hooks->arg, call);
+}
+
+void api_handle(void *arg, struct http_req *req)
+{
+    struct call *call = call_new(arg, req);
+
     if (!page_strip_prefix(call))
+        return;
+    if (library_handle(call))
         return;
     if (identify(call) < 0) {
         call_fail(call);
@@ -67,4 +82,15 @@ void api_handle(void *arg, struct http_req *req)
     if (rest_handle(call) || kube_handle(call) || page_handle(call))
         return;
     call_page_not_found(call);
+}
+
+void api_handle_library(void *arg, struct http_req *req)
+{
+    struct call *call = call_new(arg, req);
+
+    if (library_handle(call))
+        return;
+    failure_set(&call->failure, call->arena, 404, "NotFound",
+                "only the training library's calls are answered at this address");
+    call_fail(call);
 }

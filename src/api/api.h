@@ -22,6 +22,9 @@ struct api_hooks {
                       struct err *err);
     /* Members of the daemon's part of /v1/status. */
     void (*status)(void *arg, struct arena *arena, struct json *doc);
+    /* Paths that have their own idea of who may (the training library's), asked before the caller is
+     * identified. */
+    bool (*library)(void *arg, struct call *call);
     /* Further paths under /v1: true when it was one of them and is (or will be) answered. */
     bool (*rest)(void *arg, struct call *call);
 };
@@ -42,3 +45,5 @@ struct api_config {
 struct api *api_new(const struct api_config *config);
 void api_free(struct api *api);                   /* ends open watches; NULL is fine */
 void api_handle(void *api, struct http_req *req); /* an http_handler */
+/* The same for an address that pods reach: the training library's calls and nothing else. */
+void api_handle_library(void *api, struct http_req *req);

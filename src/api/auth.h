@@ -13,5 +13,7 @@ int auth_identify(struct api *api, const struct http_req *req, struct arena *are
                   struct identity *who, struct failure *failure);
 /* Of a stored entry ("user", "groups"), which must outlive who. */
 void auth_take_entry(const struct api *api, const struct json *entry, struct identity *who);
+/* The identity of that user of this system, for an admin who acts for them. -1: no name a user can have. */
+int auth_as(struct api *api, const char *user, struct identity *who);
 /* Hash of a token as kept in the store; text[65]. */
 void auth_token_hash(const char *token, char text[65]);
