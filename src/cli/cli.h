@@ -142,6 +142,10 @@ int cli_send(struct cli *cli, const char *method, const char *target, const stru
 const char *reply_message(struct cli *cli, const struct reply *reply);
 int reply_exit(const struct reply *reply);
 
+/* Takes the connection over for one of the daemon's byte streams (machine/machine.h); client_read and
+ * client_write then. */
+int cli_upgrade(struct cli *cli, const char *target);
+
 /* -n of the arguments; else "default" for admins and the namespace named after the caller for others. NULL
  * after saying that the daemon could not be asked; *code is the exit code then. */
 const char *cli_namespace(struct cli *cli, const struct args *args, int *code);
@@ -215,8 +219,8 @@ int manifests_add(struct cli *cli, struct manifests *manifests, const char *path
 /* Writes a kubeconfig to a file of mode 0600, or to stdout where path is NULL. Returns an exit code. */
 int hand_out_kubeconfig(const char *text, const char *path);
 
-/* A link that signs a browser in, once; user NULL: the caller. NULL: there is none, *code says why (CLI_OK: the
- * daemon has no address for browsers). */
+/* A link that signs a browser in, once; user NULL: the caller. NULL: there is none, *code says why (CLI_OK:
+ * the daemon has no address for browsers). */
 const char *page_link(struct cli *cli, const char *user, int *code);
 
 /* "30d", "12h", "90m", "45s" or seconds. False: it is none. */
@@ -256,6 +260,16 @@ int verb_kubeconfig(struct cli *cli, const struct args *args);
 int verb_completion(struct cli *cli, const struct args *args);
 int complete_words(int argc, char **argv); /* `berth __complete`: what the shells' scripts call */
 int verb_render(struct cli *cli, const struct args *args);
+int verb_simulate(struct cli *cli, const struct args *args);
 int verb_jinja_batch(struct cli *cli, const struct args *args);
+int verb_login(struct cli *cli, const struct args *args);
+int verb_logout(struct cli *cli, const struct args *args);
+int verb_image_list(struct cli *cli, const struct args *args);
+int verb_image_pull(struct cli *cli, const struct args *args);
+int verb_image_import(struct cli *cli, const struct args *args);
+int verb_image_rm(struct cli *cli, const struct args *args);
+int verb_image_gc(struct cli *cli, const struct args *args);
+int verb_build(struct cli *cli, const struct args *args);
+int verb_push(struct cli *cli, const struct args *args);
 int verb_version(struct cli *cli, const struct args *args);
 int verb_help(struct cli *cli, const struct args *args);

@@ -125,6 +125,21 @@ static const struct cli_option kubeconfig_options[] = {
     END,
 };
 
+static const struct cli_option simulate_options[] = {
+    {0, "trace", "DIR|FILE", "a trace: a folder of a known format, or a CSV of jobs", NULL},
+    {0, "workload", "NAME[,NAME...]", "which of the folder's workloads (w6, 120, default)", NULL},
+    {0, "generate", "JOBS", "instead of a trace: so many jobs, made by the generator", NULL},
+    {0, "rules", "RULES", "under whose rules (the trace's own)", "pollux sia shockwave tiresias openb berth"},
+    {0, "batch", "RULE", "fixed: as tuned; adaptive: the best at any time (fixed)", "fixed adaptive"},
+    {0, "policy", "NAME[,NAME...]", "which policies (berth)",
+     "fair fifo srtf las pressure berth bestfit fgd"},
+    {0, "cluster", "SPEC", "instead of the trace's cluster: 16x4, or 2x8x24576 with MiB a card", NULL},
+    {0, "restart", "SECONDS", "what a restart costs, instead of the rules'", NULL},
+    {0, "seed", "N", "of the generator, of noise and of shuffles (0)", NULL},
+    {0, "noise", "size=S,speed=S", "sigma of the logarithm of what forecasts are off by", NULL},
+    OPTION_OUTPUT("json table html"),
+    END,
+};
 static const struct cli_option render_options[] = {
     {0, "template", "FILE", "the template; - for standard input", NULL},
     {0, "values", "FILE", "its values, JSON or YAML", NULL},
@@ -134,6 +149,26 @@ static const struct cli_option render_options[] = {
     {0, "keep-trailing-newline", NULL, "keep the newline at the end of the template", NULL},
     {0, "extras", NULL, "with to_yaml, to_nice_yaml, b64encode, b64decode, quote and required", NULL},
     {0, "needs", NULL, "print the names of the values the template needs, and nothing else", NULL},
+    END,
+};
+
+static const struct cli_option login_options[] = {
+    {'u', "username", "USER", "your name at the registry", NULL},
+    {0, "password-stdin", NULL, "the password is the first line of standard input", NULL},
+    {0, "machine", NULL, "for the pods of all users (admins)", NULL},
+    {0, "no-check", NULL, "do not ask the registry whether it is right", NULL},
+    END,
+};
+static const struct cli_option logout_options[] = {
+    {0, "machine", NULL, "the one that is for all users (admins)", NULL},
+    END,
+};
+static const struct cli_option build_options[] = {
+    {'t', "tag", "NAME", "the image's name (the folder's)", NULL},
+    {'f', "file", "FILE", "the Dockerfile (Dockerfile in DIR)", NULL},
+    {0, "build-arg", "KEY=VALUE", "a value for ARG; may be repeated", NULL},
+    {0, "no-cache", NULL, "do every step again", NULL},
+    {0, "no-import", NULL, "do not hand it to the daemon", NULL},
     END,
 };
 
@@ -219,6 +254,37 @@ const struct verb verbs[] = {
      "  berth priority resnet -- -3",
      .min_args = 2, .max_args = 2, .run = verb_priority},
     {"top", "", "Show the GPUs: who is on them, memory, use; live", top_options, .run = verb_top},
+    {"login", "REGISTRY", "Give Berth your password for a registry", login_options,
+     "The daemon keeps it for your pods, builds and pushes, in a file only it can read. It is asked for, or\n"
+     "read from standard input; never an argument.",
+     "  berth login lab:5000 -u alice\n"
+     "  pass show lab | berth login lab:5000 -u alice --password-stdin",
+     .min_args = 1, .max_args = 1, .run = verb_login},
+    {"logout", "REGISTRY", "Let Berth forget your password for a registry", logout_options, .min_args = 1,
+     .max_args = 1, .run = verb_logout},
+    {"image list", "", "List the images on this machine", output_options, .run = verb_image_list},
+    {"image pull", "NAME", "Fetch an image now", NULL, NULL, "  berth image pull python:3.11", .min_args = 1,
+     .max_args = 1, .run = verb_image_pull},
+    {"image import", "FILE NAME", "Take an archive as an image", NULL,
+     "FILE is what docker save or podman save wrote, an oci-archive, the folder of an OCI layout, or a tar "
+     "of\n"
+     "a root file system. Read with your rights; seen by your pods, and by all when an admin imports it.",
+     "  berth image import rootfs.tar.gz mybase\n"
+     "  docker save net | berth image import /dev/stdin net",
+     .min_args = 2, .max_args = 2, .run = verb_image_import},
+    {"image rm", "NAME...", "Remove images that you built or imported", .min_args = 1, .max_args = -1,
+     .run = verb_image_rm},
+    {"image gc", "", "Remove unused images now (admins)", .run = verb_image_gc},
+    {"build", "[DIR]", "Build an image from a Dockerfile", build_options,
+     "buildah does it, as you; the result is for your pods (for all, when an admin builds).",
+     "  berth build -t trainer .\n"
+     "  berth build -t lab:5000/me/trainer:v2 -f docker/Dockerfile .",
+     .max_args = 1, .run = verb_build},
+    {"push", "NAME [DEST]", "Push what berth build made to a registry", NULL,
+     "Without DEST, NAME says where; a NAME without registry goes to the daemon's pushTo.",
+     "  berth push lab:5000/me/trainer:v2\n"
+     "  berth push trainer lab:5000/me/trainer:v2",
+     .min_args = 1, .max_args = 2, .run = verb_push},
     {"user add", "NAME", "Add a user and print a kubeconfig for them", user_add_options,
      "The user gets a namespace of the same name. The private key is in the kubeconfig and nowhere else.",
      "  berth user add alice --kubeconfig alice.kubeconfig\n"
@@ -251,6 +317,14 @@ const struct verb verbs[] = {
      "  berth render --template job.yaml.j2 --values values.yaml --strict\n"
      "  berth render --template job.yaml.j2 --needs",
      .run = verb_render},
+    {"simulate", "--trace DIR|FILE --policy NAME[,NAME...]", "Ask what a policy or other GPUs would change",
+     simulate_options,
+     "Runs the scheduler's own code over a trace under a virtual clock; needs no daemon. Formats, rules and\n"
+     "what the columns mean: docs/scheduling.md.",
+     "  berth simulate --trace jobs.csv --cluster 2x8 --policy fair,berth\n"
+     "  berth simulate --trace pollux64 --workload w6 --policy las\n"
+     "  berth simulate --trace jobs.csv --policy fair,fifo,berth -o html >report.html",
+     .run = verb_simulate},
     {"jinja-batch", "", "Render JSON requests from standard input, one a line, for tests", NULL,
      "The protocol is in tests/jinja/README.md.", .run = verb_jinja_batch},
     {"version", "", "Print the versions of this program and of the daemon", output_options,

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define LARGE_BYTES (64 << 20) /* a layer whose download takes long enough to be told of */
+
 /* ---- lists ---- */
 
 /* What others built is not shown, and not taken away. */
@@ -100,9 +102,10 @@ void images_gc_route(struct machine *machine, struct call *call)
 
 bool progress_is_news(const struct image_progress *progress)
 {
+    bool begins = progress->step == IMAGE_STEP_DOWNLOADING && progress->done == 0;
+
     return progress->step == IMAGE_STEP_DONE || progress->step == IMAGE_STEP_PRESENT ||
-           (progress->step == IMAGE_STEP_DOWNLOADING && progress->done == 0) ||
-           (progress->step == IMAGE_STEP_UNPACKING && progress->done == 0);
+           (begins && progress->total >= LARGE_BYTES);
 }
 
 void progress_line(struct buf *out, const struct image_progress *progress)

@@ -44,6 +44,6 @@ void relays_end(struct machine *machine);
 
 /* "layer 2 of 5 sha256:…: done" */
 void progress_line(struct buf *out, const struct image_progress *progress);
-/* The lines of a pull or an import: a layer when it begins and ends, not every step between. */
+/* The lines of a pull or an import: a layer when it is there, a large one when it begins, too. */
 bool progress_is_news(const struct image_progress *progress);
 void result_line(struct buf *out, const struct image_pull_result *result);

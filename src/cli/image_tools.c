@@ -1,0 +1,378 @@
+/* Passwords are in a file of mode 0600 in a folder of mode 0700 while a program runs that needs them: never
+ * in an argument or in the environment. */
+#include "cli/image_tools.h"
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "net/client.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROTOCOL   "berth-stream"
+#define FRAME      (1 << 18)
+#define SHOW_BYTES (64 << 20) /* between two lines about an upload */
+
+extern char **environ;
+
+/* ---- names ---- */
+
+const char *image_host_of(struct cli *cli, const char *name)
+{
+    const char *slash = strchr(name, '/');
+    const char *host = slash ? arena_strndup(&cli->arena, name, (size_t)(slash - name)) : "";
+
+    return strchr(host, '.') || strchr(host, ':') || streq(host, "localhost") ? host : "docker.io";
+}
+
+const char *image_full_name(struct cli *cli, const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    const char *tag = strchr(slash ? slash : name, ':') || strchr(name, '@') ? "" : ":latest";
+
+    if (strchr(name, '/') &&
+        (!streq(image_host_of(cli, name), "docker.io") || starts_with(name, "docker.io/")))
+        return arena_printf(&cli->arena, "%s%s", name, tag);
+    return arena_printf(&cli->arena, "docker.io/%s%s%s", slash ? "" : "library/", name, tag);
+}
+
+const struct json *image_registry(const struct image_tools *tools, const char *host)
+{
+    JSON_EACH(json_get(tools->doc, "registries"), it)
+        if (streq(json_get_string(it, "host"), host))
+            return it;
+    return NULL;
+}
+
+/* ---- files ---- */
+
+static void write_registries(struct buf *out, const struct json *doc)
+{
+    buf_puts(out, "unqualified-search-registries = [\"docker.io\"]\nshort-name-mode = \"disabled\"\n");
+    JSON_EACH(json_get(doc, "registries"), it) {
+        const char *host = json_string_or(json_get(it, "host"), ""), *mirror = json_get_string(it, "mirror");
+
+        buf_printf(out, "[[registry]]\nprefix = \"%s\"\nlocation = \"%s\"\ninsecure = %s\n", host, host,
+                   json_bool(json_get(it, "insecure")) ? "true" : "false");
+        if (mirror)
+            buf_printf(out, "[[registry.mirror]]\nlocation = \"%s\"\ninsecure = %s\n", mirror,
+                       json_bool(json_get(it, "mirrorInsecure")) ? "true" : "false");
+    }
+}
+
+static int write_files(struct cli *cli, struct image_tools *tools, struct err *err)
+{
+    CLEANUP(buf_done) struct buf auth = {0};
+    CLEANUP(buf_done) struct buf registries = {0};
+    const struct json *config = json_get(tools->doc, "config");
+    int result;
+
+    if (config)
+        json_write(&auth, config);
+    else
+        buf_puts(&auth, "{\"auths\":{}}");
+    write_registries(&registries, tools->doc);
+    tools->auth = arena_printf(&cli->arena, "%s/auth.json", tools->dir);
+    tools->registries_conf = arena_printf(&cli->arena, "%s/registries.conf", tools->dir);
+    result = file_write_atomic(tools->auth, buf_view(&auth), 0600, err);
+    explicit_bzero(auth.data, auth.len);
+    if (result == 0)
+        result = file_write_atomic(tools->registries_conf, buf_view(&registries), 0600, err);
+    return result;
+}
+
+int image_tools_open(struct cli *cli, struct image_tools *ret)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR"), *tmp = getenv("TMPDIR");
+    struct image_tools tools = {0};
+    struct reply reply;
+    struct err err = {0};
+    char *dir;
+    int code = cli_get(cli, "/v1/logins?secrets=1", &reply);
+
+    if (code != CLI_OK)
+        return code;
+    tools.doc = reply.doc;
+    tools.push_to = json_get_string(reply.doc, "pushTo");
+    if (!run || access(run, W_OK) < 0)
+        run = tmp && tmp[0] == '/' ? tmp : "/tmp";
+    dir = arena_printf(&cli->arena, "%s/berth-XXXXXX", run);
+    if (!mkdtemp(dir))
+        return cli_fail(CLI_FAILED, "make a folder in %s: %s", run, strerror(errno));
+    tools.dir = dir;
+    *ret = tools;
+    if (write_files(cli, ret, &err) < 0) {
+        image_tools_done(ret);
+        return cli_fail(CLI_FAILED, "%s", err.msg);
+    }
+    return CLI_OK;
+}
+
+void image_tools_done(struct image_tools *tools)
+{
+    static const char *const names[] = {"auth.json", "registries.conf", "login.json", "image.tar"};
+
+    if (!tools->dir)
+        return;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        CLEANUP(free) char *path = mem_printf("%s/%s", tools->dir, names[i]);
+
+        unlink(path);
+    }
+    rmdir(tools->dir);
+    tools->dir = NULL;
+}
+
+/* ---- programs ---- */
+
+bool tool_exists(const char *name)
+{
+    CLEANUP(free) char *path = mem_strdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
+    struct str rest = str_from(path), part;
+
+    while (str_split(&rest, ':', &part)) {
+        CLEANUP(free) char *full = mem_printf("%.*s/%s", STR_ARG(part), name);
+
+        if (access(full, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What it is to read lies in a pipe, which takes this little at once. */
+static int input_of(const char *text)
+{
+    int ends[2];
+
+    if (!text)
+        return open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (strlen(text) > 32768 || pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    if (write(ends[1], text, strlen(text)) != (ssize_t)strlen(text)) {
+        close(ends[0]);
+        ends[0] = -1;
+    }
+    close(ends[1]);
+    return ends[0];
+}
+
+int tool_run(const char *const *argv, const char *in)
+{
+    CLEANUP(fd_close) int fd = input_of(in);
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t defaults;
+    int status = 0, rc;
+    pid_t pid;
+
+    fflush(stdout);
+    sigaction(SIGINT, &ignore, &before);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fd, 0);
+    posix_spawnattr_init(&attr);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGINT);
+    posix_spawnattr_setsigdefault(&attr, &defaults);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
+    rc = posix_spawnp(&pid, argv[0], &actions, &attr, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attr);
+    while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    sigaction(SIGINT, &before, NULL);
+    if (rc != 0)
+        return 127;
+    if (WIFSIGNALED(status))
+        return 128 + WTERMSIG(status);
+    return WEXITSTATUS(status);
+}
+
+void tool_arg(const char **argv, const char *arg)
+{
+    size_t n = 0;
+
+    while (argv[n])
+        n++;
+    if (n + 1 < TOOL_ARGS_MAX)
+        argv[n] = arg;
+}
+
+/* What builds keep (layers, for the next build) is the caller's, apart from podman's. */
+void buildah_args(struct cli *cli, const struct image_tools *tools, const char **argv)
+{
+    const char *store = getenv("BERTH_BUILD_STORE"), *home = getenv("HOME"), *xdg = getenv("XDG_DATA_HOME"),
+               *run = getenv("XDG_RUNTIME_DIR");
+
+    if (!store && geteuid() == 0)
+        store = "/var/lib/berth/build";
+    else if (!store && xdg && xdg[0] == '/')
+        store = arena_printf(&cli->arena, "%s/berth/build", xdg);
+    else if (!store)
+        store = arena_printf(&cli->arena, "%s/.local/share/berth/build", home ? home : "");
+    memset(argv, 0, TOOL_ARGS_MAX * sizeof(*argv));
+    tool_arg(argv, "buildah");
+    tool_arg(argv, arena_printf(&cli->arena, "--root=%s", store));
+    if (run && access(run, W_OK) == 0)
+        tool_arg(argv, arena_printf(&cli->arena, "--runroot=%s/berth-build", run));
+    else
+        tool_arg(argv, arena_printf(&cli->arena, "--runroot=%s/berth-build-%u",
+                                    geteuid() == 0 ? "/run" : "/tmp", (unsigned)geteuid()));
+    tool_arg(argv, arena_printf(&cli->arena, "--registries-conf=%s", tools->registries_conf));
+    tool_arg(argv, "--log-level=error");
+}
+
+/* ---- to the daemon ---- */
+
+static void take_line(struct image_lines *lines, const char *line)
+{
+    if (starts_with(line, "ok ")) {
+        lines->ok = true;
+    } else if (starts_with(line, "fail ")) {
+        lines->failed = true;
+        cli_fail(0, "%s", line + strlen("fail "));
+    } else {
+        fprintf(stderr, "%s\n", line);
+    }
+}
+
+int image_lines_take(void *arg, struct str data)
+{
+    struct image_lines *lines = arg;
+    char *end;
+
+    buf_str(&lines->rest, data);
+    while (lines->rest.len && (end = memchr(lines->rest.data, '\n', lines->rest.len))) {
+        *end = '\0';
+        take_line(lines, lines->rest.data);
+        buf_drop(&lines->rest, (size_t)(end - lines->rest.data) + 1);
+    }
+    return 0;
+}
+
+static int send_frames(struct client *client, int fd, int64_t total, struct err *err)
+{
+    CLEANUP(free) char *block = mem_alloc(FRAME + 4);
+    int64_t done = 0, shown = 0;
+    ssize_t n;
+
+    do {
+        do
+            n = read(fd, block + 4, FRAME);
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+            return err_errno(err, errno, "read the archive");
+        for (int i = 0; i < 4; i++)
+            block[i] = (char)(unsigned char)((size_t)n >> (24 - 8 * i));
+        if (client_write(client, (struct str){block, (size_t)n + 4}, err) < 0)
+            return -1;
+        done += n;
+        if (done - shown >= SHOW_BYTES) {
+            shown = done;
+            fprintf(stderr, "sent %lld of %lld MB\n", (long long)(done / 1000000),
+                    (long long)(total / 1000000));
+        }
+    } while (n > 0);
+    return 0;
+}
+
+/* A folder is sent as tar packs it. */
+static int open_archive(const char *path, pid_t *tar, int64_t *size)
+{
+    const char *argv[] = {"tar", "-cf", "-", "-C", path, ".", NULL};
+    posix_spawn_file_actions_t actions;
+    struct stat st;
+    int ends[2];
+
+    *tar = 0;
+    if (stat(path, &st) < 0)
+        return -1;
+    *size = st.st_size;
+    if (!S_ISDIR(st.st_mode))
+        return open(path, O_RDONLY | O_CLOEXEC);
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -1;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    errno = posix_spawnp(tar, "tar", &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (errno != 0) {
+        close(ends[0]);
+        return -1;
+    }
+    return ends[0];
+}
+
+static int upgrade(struct cli *cli, const char *target)
+{
+    static const struct http_header headers[] = {
+        {"Connection", "Upgrade"}, {"Upgrade", PROTOCOL}, {"User-Agent", "berth/" BERTH_VERSION}};
+    struct client_answer answer = {.status = 0};
+    struct reply reply = {0};
+    struct err err = {0};
+    int code = CLI_OK;
+
+    if (client_upgrade(cli->client, "GET", target, headers, ARRAY_LEN(headers), &answer, &err) < 0)
+        return cli_fail(CLI_FAILED, "%s", err.msg);
+    if (answer.status != 101) {
+        reply.status = answer.status;
+        (void)json_parse(buf_view(&answer.body), &cli->arena, &reply.doc, NULL, NULL);
+        code = reply_exit(&reply) ? reply_exit(&reply) : CLI_FAILED;
+        cli_fail(code, "%s", reply_message(cli, &reply));
+    }
+    client_answer_done(&answer);
+    return code;
+}
+
+int cli_upgrade(struct cli *cli, const char *target)
+{
+    struct reply reply;
+    int code = cli_get(cli, "/version", &reply); /* connects */
+
+    return code == CLI_OK ? upgrade(cli, target) : code;
+}
+
+int image_upload(struct cli *cli, const char *path, const char *name)
+{
+    CLEANUP(buf_done) struct buf target = {0};
+    CLEANUP(fd_close) int fd = -1;
+    struct image_lines lines = {0};
+    struct err err = {0};
+    char block[4096];
+    int64_t size = 0;
+    pid_t tar = 0;
+    ssize_t n;
+    int code;
+
+    fd = open_archive(path, &tar, &size);
+    if (fd < 0)
+        return cli_fail(errno == ENOENT ? CLI_NOT_FOUND : CLI_FAILED, "open '%s': %s", path, strerror(errno));
+    buf_puts(&target, "/v1/images/import?name=");
+    buf_url_encode(&target, str_from(name));
+    code = cli_upgrade(cli, target.data);
+    if (code == CLI_OK) {
+        bool sent = send_frames(cli->client, fd, size, &err) == 0;
+
+        while ((n = client_read(cli->client, block, sizeof(block), sent ? &err : NULL)) > 0)
+            image_lines_take(&lines, (struct str){block, (size_t)n});
+        if (!lines.ok)
+            code = lines.failed ? CLI_FAILED
+                                : cli_fail(CLI_FAILED, "the daemon did not take '%s': %s", path,
+                                           err.msg[0] ? err.msg : "the connection ended");
+    }
+    if (tar > 0) {
+        kill(tar, SIGPIPE);
+        waitpid(tar, NULL, 0);
+    }
+    buf_done(&lines.rest);
+    client_free(TAKE_PTR(cli->client)); /* it is no HTTP any more */
+    return code;
+}
