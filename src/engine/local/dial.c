@@ -11,6 +11,7 @@ struct dial {
     struct loop_io *io;
     struct loop_timer *timer;
     int fd;
+    struct in_addr to; /* of a connection from here */
     uint16_t port;
     podnet_dial_fn fn;
     void *arg;
@@ -40,8 +41,8 @@ static void host_done(struct dial *dial, int sys)
     int fd = sys ? -1 : take_fd(&dial->fd);
 
     if (sys)
-        err_set(&err, sys == ETIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE, "connect to 127.0.0.1:%u: %s",
-                dial->port, strerror(sys));
+        err_set(&err, sys == ETIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE, "connect to %s:%u: %s",
+                inet_ntoa(dial->to), dial->port, strerror(sys));
     net_done(dial, fd, sys ? &err : NULL);
 }
 
@@ -67,9 +68,8 @@ static void on_timer(void *arg)
 
 static void connect_here(struct dial *dial, struct loop *loop)
 {
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(dial->port)};
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(dial->port), .sin_addr = dial->to};
 
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     dial->timer = loop_timer_new(loop, on_timer, dial);
     dial->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (dial->fd < 0 ||
@@ -89,10 +89,30 @@ struct dial *dial_new(struct pod *pod, uint16_t port, podnet_dial_fn fn, void *a
     dial->port = port;
     dial->fn = fn;
     dial->arg = arg;
+    dial->to.s_addr = htonl(INADDR_LOOPBACK);
     if (pod->host_network || podnet_mode(pod->engine->net) == PODNET_HOST)
         connect_here(dial, pod->engine->loop);
     else
         dial->net = podnet_dial(pod->engine->net, pod->uid, port, net_done, dial);
+    return dial;
+}
+
+struct dial *dial_host(struct loop *loop, const char *host, uint16_t port, podnet_dial_fn fn, void *arg)
+{
+    struct dial *dial = NEW(struct dial);
+
+    dial->fd = -1;
+    dial->port = port;
+    dial->fn = fn;
+    dial->arg = arg;
+    if (inet_pton(AF_INET, host, &dial->to) == 1 || streq(host, "localhost")) {
+        if (streq(host, "localhost"))
+            dial->to.s_addr = htonl(INADDR_LOOPBACK);
+        connect_here(dial, loop);
+    } else { /* names are not looked up: that may take long */
+        dial->timer = loop_timer_new(loop, on_timer, dial);
+        loop_timer_set(dial->timer, 0);
+    }
     return dial;
 }
 

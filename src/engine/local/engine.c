@@ -8,8 +8,9 @@
 
 #include <stdarg.h>
 
-#define LOCAL_DRIVER "berth.dev/local"
-#define RUN_NSEC     (20 * NSEC_PER_MSEC) /* of one go at the queue */
+#define LOCAL_DRIVER      "berth.dev/local"
+#define COMMIT_RETRY_NSEC NSEC_PER_SEC
+#define RUN_NSEC          (20 * NSEC_PER_MSEC) /* of one go at the queue */
 
 static void run_queue(void *arg);
 
@@ -68,6 +69,47 @@ static void engine_free(struct local_engine *engine)
     free(engine);
 }
 
+/* ---- what could not be made durable ---- */
+
+/* The store takes back what it could not commit (a full disk): every pod is looked at again, and writes what
+ * the store does not have. */
+struct commit {
+    struct local_engine *engine; /* NULL: it is gone */
+};
+
+static void on_retry(void *arg)
+{
+    struct local_engine *engine = arg;
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(engine->pods, &at, &key, &value))
+        engine_queue(value);
+    engine_bind_soon(engine);
+}
+
+static void on_commit(void *arg, const struct err *err)
+{
+    CLEANUP(free) struct commit *commit = arg;
+    struct local_engine *engine = commit->engine;
+
+    if (!engine)
+        return;
+    engine->commit = NULL;
+    if (err && !engine->closed)
+        loop_timer_set(engine->retry, COMMIT_RETRY_NSEC);
+}
+
+static void watch_commit(struct local_engine *engine)
+{
+    if (engine->commit || store_durable(engine->store))
+        return;
+    engine->commit = NEW(struct commit);
+    engine->commit->engine = engine;
+    store_defer(engine->store, on_commit, engine->commit);
+}
+
 static void run_queue(void *arg)
 {
     struct local_engine *engine = arg;
@@ -92,9 +134,10 @@ static void run_queue(void *arg)
             engine_pod_free(pod);
         if (engine->head && clock_monotonic() - start > RUN_NSEC) {
             run_soon(engine);
-            return;
+            break;
         }
     }
+    watch_commit(engine);
 }
 
 void pod_event(struct pod *pod, const char *type, const char *reason, const char *fmt, ...)
@@ -233,6 +276,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     engine->pods = map_new();
     engine->tail = &engine->head;
     engine->logs = log_watch_new(engine->loop);
+    engine->retry = loop_timer_new(engine->loop, on_retry, engine);
     ops_init(engine);
     usage_start(engine);
     services_start(engine);
@@ -285,6 +329,11 @@ void local_engine_close(struct local_engine *engine)
     }
     log_watch_free(engine->logs);
     engine->logs = NULL;
+    loop_timer_free(engine->retry);
+    engine->retry = NULL;
+    if (engine->commit)
+        engine->commit->engine = NULL;
+    engine->commit = NULL;
 }
 
 void local_engine_free(struct local_engine *engine)

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define QUICK_MAX 30 /* more do not make the back-off longer */
+
 static int64_t time_at(const struct json *value, const char *path)
 {
     int64_t t;
@@ -45,6 +47,26 @@ static void read_end(struct ctr_end *end, const struct json *terminated)
     copy(end->id, sizeof(end->id), bare_id(json_get_string(terminated, "containerID")));
 }
 
+/* How many ends in a row the back-off counts: as the stored message says ("back-off 20s …"), else as many as
+ * there were restarts, unless the last run was long enough to begin anew. */
+static unsigned read_quick(const struct json *status, int restarts)
+{
+    const char *text = json_string_or(json_at(status, "state.waiting.message"), "");
+    int64_t ran = time_at(status, "lastState.terminated.finishedAt") -
+                  time_at(status, "lastState.terminated.startedAt");
+    unsigned minutes = 0, seconds = 0, n = 1;
+
+    if (sscanf(text, "back-off %um%us", &minutes, &seconds) == 2 ||
+        (minutes = 0, sscanf(text, "back-off %us", &seconds) == 1)) {
+        while (n < QUICK_MAX && backoff_sec(n) < (int64_t)minutes * 60 + seconds)
+            n++;
+        return n;
+    }
+    if (restarts > 0 && ran >= BACKOFF_RESET_SEC * NSEC_PER_SEC)
+        return 1;
+    return restarts > QUICK_MAX ? QUICK_MAX : (unsigned)restarts;
+}
+
 /* What was stored. A container that ran then is taken for running until the runtime says otherwise. */
 static void read_status(struct ctr *ctr, const struct json *statuses)
 {
@@ -54,7 +76,7 @@ static void read_status(struct ctr *ctr, const struct json *statuses)
         if (!streq(json_get_string(it, "name"), ctr->name))
             continue;
         ctr->restarts = (int)json_int(json_get(it, "restartCount"), 0);
-        ctr->quick = ctr->restarts > 30 ? 30 : (unsigned)ctr->restarts;
+        ctr->quick = read_quick(it, ctr->restarts);
         copy(ctr->image_id, sizeof(ctr->image_id), json_get_string(it, "imageID"));
         copy(ctr->id, sizeof(ctr->id), bare_id(json_get_string(it, "containerID")));
         ctr->ready = json_bool(json_get(it, "ready"));

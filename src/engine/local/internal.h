@@ -21,9 +21,11 @@
 #define LOCAL_LOG_FILES     5
 #define LOCAL_GRACE_SEC     30
 #define LOCAL_MESSAGE_BYTES 4096 /* of /dev/termination-log */
+#define LOCAL_TAIL_BYTES    2048 /* of the log in its place */
 
 struct pod;
 struct probes;
+struct hook;
 
 /* The processor time that a container, or the node, had used at some moment. */
 struct usage_point {
@@ -45,9 +47,9 @@ struct run {
     bool mounted;
     bool stopping;
     bool probe_failed; /* startup or liveness says that it has to end */
-    struct runtime_stream *pre_stop;
-    struct loop_timer *pre_stop_timer;
-    int64_t stop_by; /* monotonic: when KILL comes */
+    struct hook *hook; /* postStart or preStop under way */
+    int64_t started;   /* when the runtime says so */
+    int64_t stop_by;   /* monotonic: when KILL comes */
     struct probes *probes;
     struct usage_point used[USAGE_POINTS]; /* the newest first */
 };
@@ -79,7 +81,9 @@ struct pod {
     struct pod_user user;
     bool user_known;
     int64_t volumes_retry; /* wall clock: not before */
+    int64_t retry_at;      /* wall clock: what could not be written is written then */
     unsigned pending;      /* callbacks that cannot be taken back */
+    unsigned streams;      /* commands and attached terminals */
     struct loop_timer *timer;
     bool queued, dead; /* dead: to be freed when nothing is pending */
     struct pod *next;  /* in the queue */
@@ -111,6 +115,9 @@ struct local_engine {
     struct pod_ops ops;
     struct pod_log *readers; /* that follow a container */
     struct removal *removals;
+    unsigned streams;      /* of all pods */
+    struct commit *commit; /* waits for what was written to become durable; NULL: none */
+    struct loop_timer *retry;
     struct store_watch *service_watch;
     struct loop_timer *services_timer;
     char *services_text, *service_names; /* services.c: as of the last look; NULL: none */
@@ -193,6 +200,12 @@ int volumes_mount(struct pod *pod, const struct json *container, const struct en
 /* content.c: files of configMap, secret, downwardAPI and projected volumes. */
 int content_write(struct pod *pod, const struct json *volume, const char *dir, gid_t group, struct err *err);
 
+/* hooks.c: fn is called once from the loop, unless the hook is freed before; why NULL: it went well, or its
+ * time was up. False: there is nothing to do. limit_sec < 0: no limit. */
+typedef void (*hook_fn)(struct run *run, const char *why);
+bool hook_start(struct run *run, const struct json *handler, int64_t limit_sec, hook_fn fn);
+void hook_free(struct hook *hook); /* NULL is fine */
+
 /* probes.c */
 void probes_start(struct run *run);
 void probes_stop(struct run *run);
@@ -221,6 +234,8 @@ void sweep_start(struct local_engine *engine);
 struct dial;
 struct dial *dial_new(struct pod *pod, uint16_t port, podnet_dial_fn fn, void *arg);
 void dial_cancel(struct dial *dial); /* NULL is fine */
+/* From the host's network, to an IPv4 address or "localhost". */
+struct dial *dial_host(struct loop *loop, const char *host, uint16_t port, podnet_dial_fn fn, void *arg);
 
 /* ops.c */
 void ops_init(struct local_engine *engine);

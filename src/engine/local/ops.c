@@ -3,6 +3,9 @@
 #include "base/clock.h"
 #include "engine/local/internal.h"
 
+#define STREAMS_POD_MAX 64
+#define STREAMS_MAX     512
+
 /* ---- who is asked ---- */
 
 static struct run *find(void *arg, const struct pod_ref *ref, const char *container)
@@ -139,6 +142,8 @@ void ops_ended(struct run *run)
 /* ---- exec and attach ---- */
 
 struct pod_stream {
+    struct local_engine *engine;
+    char uid[40]; /* of its pod, which may be gone before the stream is */
     struct runtime_stream *stream;
     struct runtime_container *container;
     const struct pod_stream_events *events;
@@ -191,11 +196,16 @@ static int exec_open(void *arg, const struct pod_ref *ref, const struct pod_exec
     struct runtime_exec what = {
         .args = exec->argv, .tty = exec->tty, .stdin_open = exec->in, .rows = exec->rows, .cols = exec->cols};
     CLEANUP(free) struct pod_stream *stream = NEW(struct pod_stream);
+    struct local_engine *engine = arg;
     struct run *run = NULL;
     int result;
 
     if (running(arg, ref, exec->container, &run, err) < 0 || !run)
         return -1;
+    if (run->pod->streams >= STREAMS_POD_MAX || engine->streams >= STREAMS_MAX)
+        return err_set(err, ERR_LIMIT,
+                       "too many commands and terminals at once: at most %d in a pod, %d in all",
+                       STREAMS_POD_MAX, STREAMS_MAX);
     stream->container = run->container;
     stream->events = events;
     stream->arg = events_arg;
@@ -209,6 +219,10 @@ static int exec_open(void *arg, const struct pod_ref *ref, const struct pod_exec
         return -1;
     if (stream->attach && exec->tty && exec->rows)
         runtime_resize(run->container, exec->rows, exec->cols, NULL);
+    stream->engine = engine;
+    snprintf(stream->uid, sizeof(stream->uid), "%s", ref->uid);
+    run->pod->streams++;
+    engine->streams++;
     *ret = TAKE_PTR(stream);
     return 0;
 }
@@ -240,6 +254,11 @@ static void stream_pause(struct pod_stream *stream, bool pause)
 
 static void stream_free(struct pod_stream *stream)
 {
+    struct pod *pod = engine_pod(stream->engine, stream->uid);
+
+    if (pod)
+        pod->streams--;
+    stream->engine->streams--;
     runtime_stream_free(stream->stream);
     free(stream);
 }

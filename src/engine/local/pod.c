@@ -4,7 +4,9 @@
 #include "engine/local/internal.h"
 #include "engine/local/status.h"
 
-#define LOG_MODULE "engine"
+#define LOG_MODULE        "engine"
+
+#define STATUS_RETRY_NSEC NSEC_PER_SEC
 
 #include <sys/stat.h>
 
@@ -162,8 +164,10 @@ static void write_status(struct pod *pod, const struct plan *plan, int64_t now)
 
     if (object &&
         registry_edit_object(pod->engine->registry, &write, object, edit_status, &writing, &written) < 0 &&
-        failure.code != 404)
+        failure.code != 404) {
         log_warn("pod '%s/%s': %s", pod->ns, pod->name, failure.message);
+        pod->retry_at = now + STATUS_RETRY_NSEC;
+    }
 }
 
 static void delete_object(struct pod *pod)
@@ -235,6 +239,8 @@ static void sleep_until(struct pod *pod, const struct plan *plan, int64_t now)
 
     if (pod->sandbox == SANDBOX_NONE && pod->volumes_retry > now && (!at || pod->volumes_retry < at))
         at = pod->volumes_retry;
+    if (pod->retry_at > now && (!at || pod->retry_at < at))
+        at = pod->retry_at;
     if (at)
         loop_timer_set(pod->timer, at > now ? at - now : 0);
     else

@@ -1,14 +1,10 @@
-/* Probes of a running container: startup, readiness, liveness; by a command in it, a TCP connection or an
- * HTTP answer. Each has a timer and at most one try under way. While the startup probe has not succeeded the
- * other two wait. Readiness decides `ready`; liveness and startup that fail end the container. */
+/* Probes of a running container: startup, readiness, liveness; by a command in it, a TCP connection, an
+ * HTTP or gRPC answer. Each has a timer and at most one try under way. While the startup probe has not
+ * succeeded the other two wait. Readiness decides `ready`; liveness and startup that fail end the container.
+ */
 #include "base/clock.h"
+#include "engine/local/ask.h"
 #include "engine/local/internal.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-
-#define ANSWER_MAX 64 /* bytes of an HTTP answer that are looked at */
 
 enum probe_kind { PROBE_STARTUP, PROBE_READINESS, PROBE_LIVENESS, PROBES };
 
@@ -29,11 +25,7 @@ struct probe {
     bool busy;
     int64_t begun; /* of the try under way, monotonic */
     struct runtime_stream *exec;
-    struct dial *dial;
-    struct loop_io *io;
-    int fd;
-    char answer[ANSWER_MAX];
-    size_t answer_len;
+    struct ask *ask;
 };
 
 struct probes {
@@ -58,9 +50,7 @@ static void let_go(struct probe *probe)
 {
     probe->busy = false;
     runtime_stream_free(TAKE_PTR(probe->exec));
-    dial_cancel(TAKE_PTR(probe->dial));
-    loop_io_free(TAKE_PTR(probe->io));
-    fd_close(take_fd(&probe->fd));
+    ask_cancel(TAKE_PTR(probe->ask));
 }
 
 static void again(struct probe *probe)
@@ -162,78 +152,12 @@ static void try_exec(struct probe *probe, const struct json *command)
 
 /* ---- a connection ---- */
 
-/* A number, or the name of one of the container's ports. */
-static uint16_t port_of(const struct probe *probe, const struct json *port)
-{
-    const char *name = json_string(port);
-    int64_t number = json_int(port, 0);
-
-    JSON_EACH(json_get(ctr_of(probe)->spec, "ports"), it)
-        if (name && streq(json_get_string(it, "name"), name))
-            number = json_int(json_get(it, "containerPort"), 0);
-    return number > 0 && number < 65536 ? (uint16_t)number : 0;
-}
-
-static void answer_over(struct probe *probe)
-{
-    const char *space = memchr(probe->answer, ' ', probe->answer_len);
-    long code = space ? strtol(space + 1, NULL, 10) : 0;
-    char why[80];
-
-    snprintf(why, sizeof(why), "HTTP probe failed with statuscode: %ld", code);
-    conclude(probe, code >= 200 && code < 400 ? NULL : why);
-}
-
-static void on_answer(void *arg, uint32_t events)
+static void answered(void *arg, const char *why)
 {
     struct probe *probe = arg;
-    ssize_t n = recv(probe->fd, probe->answer + probe->answer_len,
-                     sizeof(probe->answer) - 1 - probe->answer_len, MSG_DONTWAIT);
 
-    (void)events;
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n > 0) {
-        probe->answer_len += (size_t)n;
-        probe->answer[probe->answer_len] = '\0';
-    }
-    if (n <= 0 || probe->answer_len + 1 == sizeof(probe->answer) || strchr(probe->answer, '\n'))
-        answer_over(probe);
-}
-
-static void send_request(struct probe *probe, const struct json *get)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-
-    buf_printf(&text, "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: kube-probe/1.33\r\nAccept: */*\r\n",
-               json_string_or(json_get(get, "path"), "/"),
-               json_string_or(json_get(get, "host"), probe->run->pod->facts.pod_ip));
-    JSON_EACH(json_get(get, "httpHeaders"), it)
-        buf_printf(&text, "%s: %s\r\n", json_string_or(json_get(it, "name"), ""),
-                   json_string_or(json_get(it, "value"), ""));
-    buf_puts(&text, "Connection: close\r\n\r\n");
-    probe->answer_len = 0;
-    probe->answer[0] = '\0';
-    /* A fresh socket takes a request of this size at once. */
-    if (send(probe->fd, text.data, text.len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)text.len)
-        conclude(probe, "the request could not be sent");
-    else
-        probe->io = loop_io_new(probe->run->pod->engine->loop, probe->fd, EPOLLIN, on_answer, probe);
-}
-
-static void dialled(void *arg, int fd, const struct err *err)
-{
-    struct probe *probe = arg;
-    const struct json *get = json_get(probe->spec, "httpGet");
-
-    probe->dial = NULL;
-    probe->fd = fd;
-    if (fd < 0)
-        conclude(probe, err->msg);
-    else if (get)
-        send_request(probe, get);
-    else
-        conclude(probe, NULL);
+    probe->ask = NULL;
+    conclude(probe, why);
 }
 
 /* ---- time ---- */
@@ -243,17 +167,23 @@ static void begin(struct probe *probe)
     struct run *run = probe->run;
     const struct json *command = json_at(probe->spec, "exec.command");
     const struct json *get = json_get(probe->spec, "httpGet"), *tcp = json_get(probe->spec, "tcpSocket");
-    uint16_t port = port_of(probe, json_get(get ? get : tcp, "port"));
+    const struct json *grpc = json_get(probe->spec, "grpc");
+    struct ask_what what = {.http = get,
+                            .grpc = grpc ? json_string_or(json_get(grpc, "service"), "") : NULL,
+                            .port = ask_port(ctr_of(probe)->spec, json_get(get   ? get
+                                                                           : tcp ? tcp
+                                                                                 : grpc,
+                                                                           "port"))};
 
     probe->busy = true;
     probe->begun = clock_monotonic();
     loop_timer_set(probe->timer, setting(probe, "timeoutSeconds", 1) * NSEC_PER_SEC);
     if (command)
         try_exec(probe, command);
-    else if (port)
-        probe->dial = dial_new(run->pod, port, dialled, probe);
+    else if (what.port)
+        probe->ask = ask_new(run->pod, &what, answered, probe);
     else
-        conclude(probe, get || tcp ? "no such port" : NULL);
+        conclude(probe, get || tcp || grpc ? "no such port" : NULL);
 }
 
 static void on_timer(void *arg)
@@ -290,7 +220,7 @@ void probes_start(struct run *run)
         struct probe *probe = &probes->v[i];
         const struct json *spec = json_get(ctr->spec, probe_kinds[i].key);
 
-        *probe = (struct probe){.run = run, .kind = (enum probe_kind)i, .fd = -1};
+        *probe = (struct probe){.run = run, .kind = (enum probe_kind)i};
         if (!spec)
             continue;
         probe->spec = json_copy(&probes->arena, spec);

@@ -5,7 +5,10 @@
 #include "engine/local/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+
+#define LOG_TAIL_READ (16 << 10) /* bytes of a log that its end is looked for in */
 
 static struct ctr *ctr_of(const struct run *run)
 {
@@ -37,6 +40,27 @@ void run_begin(struct run *run)
 
 /* ---- what the runtime reports ---- */
 
+static void running(struct run *run)
+{
+    struct ctr *ctr = ctr_of(run);
+
+    ctr_started(ctr, run->started);
+    probes_start(run);
+    engine_queue(run->pod);
+}
+
+static void post_start_over(struct run *run, const char *why)
+{
+    if (!why) {
+        running(run);
+        return;
+    }
+    pod_event(run->pod, "Warning", "FailedPostStartHook", "PostStartHook failed: %s", why);
+    running(run);
+    run_stop(run, json_int(json_at(run->pod->doc, "spec.terminationGracePeriodSeconds"), LOCAL_GRACE_SEC));
+}
+
+/* As long as postStart is at work the container is shown as being created. */
 static void on_started(void *arg, struct runtime_container *c, pid_t pid, int64_t time)
 {
     struct run *run = arg;
@@ -45,31 +69,75 @@ static void on_started(void *arg, struct runtime_container *c, pid_t pid, int64_
 
     (void)c;
     (void)pid;
-    ctr_started(ctr, time);
+    run->started = time;
     if (news)
         pod_event(run->pod, "Normal", "Started", "Started container %s", ctr->name);
-    probes_start(run);
-    engine_queue(run->pod);
+    if (!news || run->stopping ||
+        !hook_start(run, json_at(ctr->spec, "lifecycle.postStart"), -1, post_start_over))
+        running(run);
 }
 
-/* What the container left in its termination message file. */
-static char *read_message(const struct run *run)
+/* The last lines of the log, for containers that say so and failed without a message. */
+static char *last_lines(const struct run *run)
+{
+    const struct ctr *ctr = ctr_of(run);
+    CLEANUP(free) char *path = start_log_path(run->pod, ctr->name, ctr->restarts);
+    CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char text[LOG_TAIL_READ];
+    CLEANUP(buf_done) struct buf out = {0};
+    struct str rest, line, part;
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    ssize_t n = size <= 0 ? 0
+                          : pread(fd, text, sizeof(text),
+                                  size > (off_t)sizeof(text) ? size - (off_t)sizeof(text) : 0);
+    bool cut = size > (off_t)sizeof(text);
+    size_t from;
+
+    if (n <= 0)
+        return NULL;
+    rest = (struct str){text, (size_t)n};
+    while (str_split(&rest, '\n', &line)) {
+        bool whole = !cut;
+
+        cut = false;
+        for (int i = 0; i < 3 && whole; i++) /* time, stream, tag */
+            whole = str_split(&line, ' ', &part);
+        if (!whole || !part.len)
+            continue;
+        buf_str(&out, line);
+        if (part.s[0] == 'F')
+            buf_putc(&out, '\n');
+    }
+    if (!out.len)
+        return NULL;
+    from = out.len > LOCAL_TAIL_BYTES ? out.len - LOCAL_TAIL_BYTES : 0;
+    while (from && from < out.len && ((unsigned char)out.data[from] & 0xc0) == 0x80)
+        from++;
+    return mem_strndup(out.data + from, utf8_valid_len((struct str){out.data + from, out.len - from}));
+}
+
+/* What the container left in its termination message file; more than a page is cut. */
+static char *read_message(const struct run *run, bool failed)
 {
     const struct ctr *ctr = ctr_of(run);
     CLEANUP(free) char *dir = start_dir(run->pod, ctr->name, ctr->restarts);
     CLEANUP(free) char *path = mem_printf("%s/termination-log", dir);
-    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    char text[LOCAL_MESSAGE_BYTES];
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
 
-    if (file_read(path, LOCAL_MESSAGE_BYTES, &text, NULL) < 0 || !text.len)
-        return NULL;
-    return mem_strndup(text.data, utf8_valid_len(buf_view(&text)));
+    if (n > 0)
+        return mem_strndup(text, utf8_valid_len((struct str){text, (size_t)n}));
+    if (failed && streq(json_get_string(ctr->spec, "terminationMessagePolicy"), "FallbackToLogsOnError"))
+        return last_lines(run);
+    return NULL;
 }
 
 static void on_exited(void *arg, struct runtime_container *c, const struct runtime_exit *how)
 {
     struct run *run = arg;
     struct ctr *ctr = ctr_of(run);
-    CLEANUP(free) char *message = read_message(run);
+    CLEANUP(free) char *message = read_message(run, how->code != 0);
     const char *reason = how->oom ? "OOMKilled" : how->code == 0 ? "Completed" : "Error";
 
     (void)c;
@@ -78,9 +146,7 @@ static void on_exited(void *arg, struct runtime_container *c, const struct runti
     if (how->end == RUNTIME_END_VANISHED && run->pod->facts.policy == RESTART_NEVER)
         facts_fail(&run->pod->facts, "NodeReboot", "The machine was started anew while the pod ran");
     probes_stop(run);
-    runtime_stream_free(TAKE_PTR(run->pre_stop));
-    if (run->pre_stop_timer)
-        loop_timer_stop(run->pre_stop_timer);
+    hook_free(TAKE_PTR(run->hook));
     run->stopping = false;
     ctr_exited(ctr, how->code, how->signal, reason, message, how->started,
                how->finished ? how->finished : clock_now());
@@ -127,56 +193,11 @@ static void stop_now(struct run *run)
         runtime_stop(run->container, signo, left > 0 ? left : 0);
 }
 
-static void pre_stop_over(void *arg)
+static void pre_stop_over(struct run *run, const char *why)
 {
-    struct run *run = arg;
-
-    runtime_stream_free(TAKE_PTR(run->pre_stop));
-    loop_timer_stop(run->pre_stop_timer);
+    if (why)
+        pod_event(run->pod, "Warning", "FailedPreStopHook", "PreStopHook failed: %s", why);
     stop_now(run);
-}
-
-static void pre_stop_ended(void *arg, struct runtime_stream *s, const struct runtime_exit *how)
-{
-    (void)s;
-    (void)how;
-    loop_timer_set(((struct run *)arg)->pre_stop_timer, 0);
-}
-
-static void pre_stop_failed(void *arg, struct runtime_stream *s, const char *sentence)
-{
-    struct run *run = arg;
-
-    (void)s;
-    pod_event(run->pod, "Warning", "FailedPreStopHook", "PreStopHook failed: %s", sentence);
-    loop_timer_set(run->pre_stop_timer, 0);
-}
-
-/* True: a hook is at work, TERM comes after it. */
-static bool pre_stop(struct run *run, int64_t grace_sec)
-{
-    static const struct runtime_stream_events events = {.ended = pre_stop_ended, .failed = pre_stop_failed};
-    const struct json *hook = json_at(ctr_of(run)->spec, "lifecycle.preStop");
-    const struct json *command = json_at(hook, "exec.command");
-    int64_t sec = json_int(json_at(hook, "sleep.seconds"), 0);
-    const char *argv[64];
-    struct runtime_exec exec = {.args = argv};
-    size_t n = 0;
-
-    if (!hook || grace_sec <= 0 || ctr_of(run)->state != CTR_RUNNING)
-        return false;
-    JSON_EACH(command, it)
-        if (n + 1 < ARRAY_LEN(argv))
-            argv[n++] = json_string_or(it, "");
-    argv[n] = NULL;
-    if (n && runtime_exec(run->container, &exec, &events, run, &run->pre_stop, NULL) < 0)
-        return false;
-    if (!n && sec <= 0)
-        return false;
-    if (!run->pre_stop_timer)
-        run->pre_stop_timer = loop_timer_new(run->pod->engine->loop, pre_stop_over, run);
-    loop_timer_set(run->pre_stop_timer, (n || sec > grace_sec ? grace_sec : sec) * NSEC_PER_SEC);
-    return true;
 }
 
 void run_stop(struct run *run, int64_t grace_sec)
@@ -188,7 +209,7 @@ void run_stop(struct run *run, int64_t grace_sec)
     if (run->stopping) {
         if (by < run->stop_by) { /* the grace was shortened */
             run->stop_by = by;
-            if (!run->pre_stop || grace_sec <= 0)
+            if (!run->hook || grace_sec <= 0)
                 stop_now(run);
         }
         return;
@@ -197,16 +218,17 @@ void run_stop(struct run *run, int64_t grace_sec)
     run->stop_by = by;
     probes_stop(run);
     pod_event(run->pod, "Normal", "Killing", "Stopping container %s", ctr_of(run)->name);
-    if (!pre_stop(run, grace_sec))
+    if (grace_sec <= 0 || ctr_of(run)->state != CTR_RUNNING ||
+        !hook_start(run, json_at(ctr_of(run)->spec, "lifecycle.preStop"), grace_sec, pre_stop_over)) {
+        hook_free(TAKE_PTR(run->hook));
         stop_now(run);
+    }
 }
 
 void run_free(struct run *run)
 {
     probes_stop(run);
-    runtime_stream_free(TAKE_PTR(run->pre_stop));
-    loop_timer_free(run->pre_stop_timer);
-    run->pre_stop_timer = NULL;
+    hook_free(TAKE_PTR(run->hook));
     if (run->pull)
         image_pull_cancel(run->pull);
     run->pull = NULL;

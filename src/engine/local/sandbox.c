@@ -11,6 +11,8 @@
 #include <spawn.h>
 #include <sys/stat.h>
 
+#define CLUSTER_DOMAIN "cluster.local"
+
 extern char **environ;
 
 /* ---- files ---- */
@@ -50,6 +52,9 @@ static int write_hosts(struct pod *pod, const char *hostname, struct err *err)
         list[hosts.aliases_len].ip = json_string_or(json_get(it, "ip"), "");
         list[hosts.aliases_len++].names = strings(&pod->scratch, json_get(it, "hostnames"));
     }
+    podnet_fqdn(&fqdn, hostname, json_at_string(pod->doc, "spec.subdomain"), pod->ns, CLUSTER_DOMAIN);
+    if (fqdn.len && *fqdn.data)
+        hosts.fqdn = fqdn.data;
     if (pod->host_network && file_read("/etc/hosts", 1 << 20, &host, NULL) == 0)
         hosts.host_file = host.data;
     podnet_fqdn(&fqdn, hostname, json_at_string(pod->doc, "spec.subdomain"), pod->ns, "cluster.local");
@@ -82,7 +87,7 @@ static int write_resolv(struct pod *pod, struct err *err)
                              .options = list};
     CLEANUP(buf_done) struct buf host = {0}, text = {0};
     bool own = !pod->host_network && podnet_mode(pod->engine->net) != PODNET_HOST;
-    const char *fallback = podnet_mode(pod->engine->net) == PODNET_SLIRP ? "10.0.2.3" : NULL;
+    const char *fallback = podnet_nameserver(pod->engine->net);
 
     JSON_EACH(options, it) {
         list[dns.options_len].name = json_string_or(json_get(it, "name"), "");

@@ -186,6 +186,9 @@ static int set_security(struct start *s)
     s->out.privileged = json_bool(json_get(s->security, "privileged"));
     if (!admin && (s->out.privileged || json_len(json_get(caps, "add"))))
         return err_set(s->err, ERR_FORBIDDEN, "privileged containers and added capabilities are for admins");
+    if (!admin &&
+        (json_bool(json_at(s->pod->doc, "spec.hostPID")) || json_bool(json_at(s->pod->doc, "spec.hostIPC"))))
+        return err_set(s->err, ERR_FORBIDDEN, "hostPID and hostIPC are for admins");
     s->out.cap_add = string_list(s, json_get(caps, "add"));
     s->out.cap_drop = string_list(s, json_get(caps, "drop"));
     s->out.rootfs_readonly = json_bool(json_get(s->security, "readOnlyRootFilesystem"));
