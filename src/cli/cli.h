@@ -271,5 +271,8 @@ int verb_image_rm(struct cli *cli, const struct args *args);
 int verb_image_gc(struct cli *cli, const struct args *args);
 int verb_build(struct cli *cli, const struct args *args);
 int verb_push(struct cli *cli, const struct args *args);
+int verb_data_put(struct cli *cli, const struct args *args);
+int verb_data_get(struct cli *cli, const struct args *args);
+int verb_data_ls(struct cli *cli, const struct args *args);
 int verb_version(struct cli *cli, const struct args *args);
 int verb_help(struct cli *cli, const struct args *args);

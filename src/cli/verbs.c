@@ -163,6 +163,10 @@ static const struct cli_option logout_options[] = {
     {0, "machine", NULL, "the one that is for all users (admins)", NULL},
     END,
 };
+static const struct cli_option data_ls_options[] = {
+    {'r', "recursive", NULL, "with all that is below", NULL},
+    END,
+};
 static const struct cli_option build_options[] = {
     {'t', "tag", "NAME", "the image's name (the folder's)", NULL},
     {'f', "file", "FILE", "the Dockerfile (Dockerfile in DIR)", NULL},
@@ -285,6 +289,22 @@ const struct verb verbs[] = {
      "  berth push lab:5000/me/trainer:v2\n"
      "  berth push trainer lab:5000/me/trainer:v2",
      .min_args = 1, .max_args = 2, .run = verb_push},
+    {"data put", "FILE|FOLDER [WHERE]", "Copy data to the machine that runs your jobs", NULL,
+     "WHERE is below your home there, below your scratch (scratch:a/b), or absolute. What was interrupted "
+     "goes\n"
+     "on where it stopped; what is there already is left out. Files appear whole, with their checksums "
+     "right.",
+     "  berth data put train.csv awesome-project/\n"
+     "  berth data put ./images scratch:awesome-project",
+     .min_args = 1, .max_args = 2, .run = verb_data_put},
+    {"data get", "WHERE [PATH]", "Copy data from the machine that runs your jobs", NULL, NULL,
+     "  berth data get scratch:awesome-project/model.bin\n"
+     "  berth data get awesome-project/results ./results",
+     .min_args = 1, .max_args = 2, .run = verb_data_get},
+    {"data ls", "[WHERE]", "List your data on the machine that runs your jobs", data_ls_options, NULL,
+     "  berth data ls\n"
+     "  berth data ls -r scratch:awesome-project",
+     .max_args = 1, .run = verb_data_ls},
     {"user add", "NAME", "Add a user and print a kubeconfig for them", user_add_options,
      "The user gets a namespace of the same name. The private key is in the kubeconfig and nowhere else.",
      "  berth user add alice --kubeconfig alice.kubeconfig\n"

@@ -59,6 +59,7 @@ struct workload {
     int64_t saved_ms;           /* when its last epoch ended, in this incarnation; 0: not yet */
 
     uint64_t attained_gpu_ms; /* of all incarnations before this one */
+    int64_t queue_ms;         /* las: when it came into the queue it is in; 0: as it was submitted */
     uint32_t restarts, probes;
 };
 

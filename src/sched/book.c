@@ -85,9 +85,19 @@ void book_done(struct book *book)
 
 const struct forecast *book_forecast(const struct book *book, uint32_t job, struct forecast *room)
 {
-    if (book->view->forecasts && book->view->forecasts[job].points > 0)
-        return &book->view->forecasts[job];
-    forecast_declared(book_job(book, job), book->now, room);
+    const struct workload *w = book_job(book, job);
+
+    if (book->view->forecasts && book->view->forecasts[job].points > 0) {
+        const struct forecast *f = &book->view->forecasts[job];
+
+        if (f->as_of_ms == 0 || f->as_of_ms >= book->now || !phase_holds(w->phase))
+            return f;
+        *room = *f;
+        room->work_s -= (double)(book->now - f->as_of_ms) / 1000 * forecast_rate(f, workload_gpus(w));
+        room->work_s = room->work_s > f->work_s / 100 ? room->work_s : f->work_s / 100;
+        return room;
+    }
+    forecast_declared(w, book->now, room);
     return room;
 }
 

@@ -102,6 +102,9 @@ struct sched_policy {
     bool timed_waiting; /* and those of waiting jobs */
 };
 
+/* When a job came into the queue of las it is in. */
+int64_t las_queue_ms(const struct sched_options *options, const struct workload *w, int64_t now);
+
 extern const struct sched_policy policy_fair, policy_fifo, policy_srtf, policy_las, policy_pressure,
     policy_berth;
 

@@ -9,7 +9,7 @@
 #include "base/cleanup.h"
 #include "domain/workload.h"
 
-#define CURVE_MAX           10
+#define CURVE_MAX           20
 #define FORECAST_TYPICAL_MS (4 * 3600 * (int64_t)1000)
 #define ESTIMATE_KEYS_MAX   100000
 
@@ -21,12 +21,13 @@ struct curve_point {
 struct forecast {
     struct curve_point curve[CURVE_MAX]; /* ascending; the first is min_gpus */
     uint32_t points;
-    uint32_t tried; /* bit i: curve[i] was measured */
-    double work_s;  /* left */
-    double sigma;   /* of the logarithm of work_s */
-    float shared;   /* rate when another job is on its card, relative to alone */
-    bool measured;  /* false: only what the user declared */
-    float overrun;  /* 1, or less the more it is beyond what was expected: lowers its claim to extra GPUs */
+    uint32_t tried;   /* bit i: curve[i] was measured */
+    double work_s;    /* left */
+    double sigma;     /* of the logarithm of work_s */
+    float shared;     /* rate when another job is on its card, relative to alone */
+    bool measured;    /* false: only what the user declared */
+    int64_t as_of_ms; /* when work_s was so; a running job has done some since. 0: work_s is as of now */
+    float overrun;    /* 1, or less the more it is beyond what was expected: lowers its claim to extra GPUs */
 };
 
 /* Seconds left on `gpus` cards (interpolated), and the ends of an interval that holds it 4 times of 5. */

@@ -8,10 +8,19 @@
 #include <math.h>
 #include <stdlib.h>
 
+struct kept {
+    double score; /* INFINITY: does not fit */
+    uint32_t stamp;
+};
+
 struct frag {
     uint32_t len, nodes;
     struct mix_row *rows;
-    uint8_t *may; /* len times nodes: whether the row's selector takes the node */
+    uint8_t *may;      /* len times nodes: whether the row's selector takes the node */
+    struct kept *kept; /* shapes times nodes; and one row for the nodes as they are */
+    uint32_t kept_shapes;
+    uint32_t *stamps; /* per node: changes so far; NULL: nothing is kept */
+    bool ahead;
 };
 
 struct frag *frag_new(const struct cluster *cluster, const struct mix_row *mix, uint32_t len)
@@ -39,7 +48,62 @@ void frag_free(struct frag *frag)
         return;
     free(frag->rows);
     free(frag->may);
+    free(frag->kept);
+    free(frag->stamps);
     free(frag);
+}
+
+/* ---- what is kept ---- */
+
+void frag_reset(struct frag *frag)
+{
+    if (!frag)
+        return;
+    if (!frag->stamps)
+        frag->stamps = mem_zalloc(sizeof(*frag->stamps) * (frag->nodes + 1));
+    for (uint32_t n = 0; n < frag->nodes; n++)
+        frag->stamps[n]++;
+}
+
+void frag_changed(struct frag *frag, uint32_t node)
+{
+    if (frag->stamps)
+        frag->stamps[node]++;
+}
+
+void frag_ahead(struct frag *frag, bool ahead)
+{
+    frag->ahead = ahead;
+}
+
+static struct kept *kept_at(struct frag *frag, uint32_t shape, uint32_t node)
+{
+    if (shape >= frag->kept_shapes) {
+        uint32_t more = shape + 1 > 2 * frag->kept_shapes ? shape + 1 : 2 * frag->kept_shapes;
+
+        frag->kept = mem_realloc(frag->kept, sizeof(*frag->kept) * more * frag->nodes);
+        memset(frag->kept + (size_t)frag->kept_shapes * frag->nodes, 0,
+               sizeof(*frag->kept) * (more - frag->kept_shapes) * frag->nodes);
+        frag->kept_shapes = more;
+    }
+    return &frag->kept[(size_t)shape * frag->nodes + node];
+}
+
+bool frag_kept(struct frag *frag, uint32_t shape, uint32_t node, double *score)
+{
+    const struct kept *kept;
+
+    if (!frag->stamps)
+        return false;
+    kept = kept_at(frag, shape + 1, node);
+    *score = kept->score;
+    return kept->stamp == frag->stamps[node];
+}
+
+void frag_keep(struct frag *frag, uint32_t shape, uint32_t node, double score)
+{
+    if (frag->stamps)
+        *kept_at(frag, shape + 1, node) = (struct kept){score, frag->stamps[node]};
 }
 
 /* Free fractions of a node's cards. */
@@ -80,8 +144,8 @@ static double wasted(const struct frag *frag, uint32_t node, const struct room *
     return sum;
 }
 
-double frag_gradient(const struct frag *frag, const struct space *space, uint32_t node,
-                     const struct demand *demand, const struct slot *slots, uint32_t len)
+double frag_gradient(struct frag *frag, const struct space *space, uint32_t node, const struct demand *demand,
+                     const struct slot *slots, uint32_t len)
 {
     const struct space_node *from = &space->nodes[node];
     struct room room = {.cards = from->cards, .free = from->free};
@@ -93,7 +157,13 @@ double frag_gradient(const struct frag *frag, const struct space *space, uint32_
         room.total[c] = card->total;
         room.part[c] = card->total > 0 ? (double)card_free(card) / card->total : 0;
     }
-    before = wasted(frag, node, &room);
+    if (!frag->stamps || kept_at(frag, 0, node)->stamp != frag->stamps[node]) {
+        before = wasted(frag, node, &room);
+        if (frag->stamps)
+            *kept_at(frag, 0, node) = (struct kept){before, frag->stamps[node]};
+    } else {
+        before = kept_at(frag, 0, node)->score;
+    }
     for (uint32_t i = 0; i < len; i++)
         if (slots[i].card != SLOT_CPU && room.total[slots[i].card] > 0)
             room.part[slots[i].card] -= slots[i].mib / room.total[slots[i].card];

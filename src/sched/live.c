@@ -208,6 +208,7 @@ static int stopped(struct live *live, uint32_t job, const struct live_event *eve
     if (step(w, w->phase == PHASE_PREEMPTING ? CHANGE_STOPPED : CHANGE_LOST, &next, err) < 0)
         return -1;
     book_use(&live->book, job, -1);
+    w->queue_ms = las_queue_ms(&live->view.options, w, event->at_ms);
     w->attained_gpu_ms = workload_attained(w, event->at_ms);
     w->phase = next;
     set_placement(&w->placement, (struct placement){0});
@@ -283,6 +284,12 @@ int live_forecast(struct live *live, uint64_t id, const struct forecast *forecas
     live->forecasts.v[job] = *forecast;
     order_change(&live->book, job, false);
     return 0;
+}
+
+void live_pairs(struct live *live, sched_pair_fn pair, void *of)
+{
+    live->view.pair = pair;
+    live->view.pair_of = of;
 }
 
 void live_usage(struct live *live, const char *user)

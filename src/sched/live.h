@@ -46,6 +46,8 @@ DEFINE_CLEANUP(struct live *, live_free);
 int live_apply(struct live *live, const struct live_event *event, struct err *err);
 /* A better idea of how long a job takes; ERR_NOT_FOUND. */
 int live_forecast(struct live *live, uint64_t id, const struct forecast *forecast, struct err *err);
+/* How jobs slow each other on one card; called in decisions. */
+void live_pairs(struct live *live, sched_pair_fn pair, void *of);
 /* What usage knows of this user changed. */
 void live_usage(struct live *live, const char *user);
 /* The cluster changed: nodes keep their indexes, placements on what has gone are LIVE_STOPPED first. */

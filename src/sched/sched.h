@@ -13,6 +13,7 @@
 #include "sched/estimate.h"
 #include "sched/usage.h"
 
+#define LAS_SPLITS 2
 #define SCHED_NONE ((uint32_t)-1) /* no job */
 
 enum preemption {
@@ -41,6 +42,8 @@ struct sched_options {
     int64_t restart_ms;     /* what stopping and starting again costs */
     int64_t repay_ms;       /* within which a change of size has to repay that */
     int64_t las_split_ms;   /* las: GPU time after which a job is in the second queue */
+    int64_t las_split2_ms;  /* and in the third; 0: there is none */
+    bool las_keep;          /* within a queue, what runs stays */
     double rank_power;      /* berth: how strongly short jobs come first, 0..0.9 */
     double critical_margin; /* berth: a job is critical when that much of the total work time is its own */
     uint32_t probes_max;    /* restarts spent on learning a job's speed-up */
@@ -48,6 +51,9 @@ struct sched_options {
     bool spread_shares;     /* shares go to an empty card while there is one */
 };
 extern const struct sched_options sched_defaults;
+
+/* Speed of `job` relative to alone while `with` is on its cards; 0: they cannot share. */
+typedef float (*sched_pair_fn)(void *of, uint64_t job, uint64_t with);
 
 struct sched_view {
     const struct cluster *cluster;
@@ -58,6 +64,8 @@ struct sched_view {
     const struct mix_row *mix;        /* NULL: made from the jobs */
     uint32_t mix_len;
     struct sched_options options;
+    sched_pair_fn pair; /* NULL: not known; then forecast.shared counts */
+    void *pair_of;
 };
 
 enum action_type {

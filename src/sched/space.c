@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 static void refresh(struct space *space, uint32_t n)
@@ -270,6 +271,29 @@ static bool try_node(const struct space *space, const struct query *q, uint32_t 
     return true;
 }
 
+/* With fragmentation: scores of nodes that have not changed since are known. */
+static bool place_fragment(const struct space *space, const struct query *q, struct slot *ret)
+{
+    struct slot slots[NODE_GPUS_MAX];
+    uint32_t best_node = SCHED_NONE;
+    double best = INFINITY, score;
+
+    for (uint32_t n = 0; n < space->node_count; n++) {
+        if (!node_may(space, q, n))
+            continue;
+        if (!frag_kept(q->frag, q->shape, n, &score)) {
+            if (!try_node(space, q, n, slots, &score))
+                score = INFINITY;
+            frag_keep(q->frag, q->shape, n, score);
+        }
+        if (score < best) {
+            best = score;
+            best_node = n;
+        }
+    }
+    return best_node != SCHED_NONE && try_node(space, q, best_node, ret, &score);
+}
+
 static bool place_unit(const struct space *space, const struct query *q, struct slot *ret)
 {
     struct slot slots[NODE_GPUS_MAX];
@@ -279,6 +303,8 @@ static bool place_unit(const struct space *space, const struct query *q, struct 
 
     if (q->gpus > NODE_GPUS_MAX || (whole && space->whole < q->gpus))
         return false;
+    if (q->rule == PLACE_FRAGMENT && q->frag)
+        return place_fragment(space, q, ret);
     for (uint32_t n = 0; n < space->node_count; n++) {
         const struct space_node *node = &space->nodes[n];
         double score;

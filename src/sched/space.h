@@ -48,7 +48,8 @@ struct query {
     const uint8_t *avoid; /* 1: may not be used; NULL: none */
     enum place_rule rule;
     bool spread_shares;
-    const struct frag *frag; /* of PLACE_FRAGMENT */
+    struct frag *frag; /* of PLACE_FRAGMENT */
+    uint32_t shape;    /* a small number, the same for equal demands; for what frag keeps */
 };
 
 /* Room for slots: `gpus`, or units of a CPU-only demand. */
@@ -78,6 +79,12 @@ static inline uint32_t query_slots(const struct query *query)
 struct frag;
 struct frag *frag_new(const struct cluster *cluster, const struct mix_row *mix, uint32_t len);
 void frag_free(struct frag *frag); /* NULL is fine */
+/* Scores are kept per (query.shape, node) until a node has changed; without these calls nothing is kept. */
+void frag_reset(struct frag *frag); /* of a new space, NULL is fine; from now on scores are kept */
+void frag_changed(struct frag *frag, uint32_t node);
+void frag_ahead(struct frag *frag, bool ahead); /* between near equals: by what is scarce */
+bool frag_kept(struct frag *frag, uint32_t shape, uint32_t node, double *score);
+void frag_keep(struct frag *frag, uint32_t shape, uint32_t node, double score); /* INFINITY: does not fit */
 /* What taking these slots of one node adds to its fragmentation, in expected GPUs. */
-double frag_gradient(const struct frag *frag, const struct space *space, uint32_t node,
-                     const struct demand *demand, const struct slot *slots, uint32_t len);
+double frag_gradient(struct frag *frag, const struct space *space, uint32_t node, const struct demand *demand,
+                     const struct slot *slots, uint32_t len);

@@ -13,8 +13,8 @@
 
 /* The options under which the references were made: nothing is left alone, places may change at once. */
 #define REFERENCE                                                                                            \
-    .preemption = PREEMPTION_AUTO, .restart_ms = 30000, .repay_ms = 600000, .las_split_ms = 16 * HOUR_MS,    \
-    .rank_power = 0.5, .critical_margin = 1.1
+    .preemption = PREEMPTION_AUTO, .restart_ms = 30000, .repay_ms = 600000, .rank_power = 0.5,               \
+    .critical_margin = 1.1
 
 const struct sim_rules sim_rules[] = {
     {.name = "pollux",
@@ -22,24 +22,25 @@ const struct sim_rules sim_rules[] = {
      .round_s = 60,
      .first_s = 60,
      .restart_s = 30,
-     .options = {REFERENCE, .place = PLACE_EMPTIEST}},
+     .options = {REFERENCE, .las_split_ms = 16 * HOUR_MS, .place = PLACE_EMPTIEST}},
     {.name = "sia",
      .summary = "as pollux, a start costs what the model needs",
      .round_s = 60,
      .first_s = 60,
      .restart_s = -1,
-     .options = {REFERENCE, .place = PLACE_EMPTIEST}},
+     .options = {REFERENCE, .las_split_ms = 16 * HOUR_MS, .place = PLACE_EMPTIEST}},
     {.name = "shockwave",
      .summary =
          "rounds of 120 s, 20 s lost by a job that did not run in the round before, places do not matter",
      .round_s = 120,
      .restart_s = 20,
      .ftf = FTF_TRACE,
-     .options = {REFERENCE, .place = PLACE_BEST_FIT}},
+     .options = {REFERENCE, .las_split_ms = 16 * HOUR_MS, .place = PLACE_BEST_FIT}},
     {.name = "tiresias",
      .summary = "at events, stops anywhere and for free, GPUs are only counted",
      .first_free = true,
-     .options = {REFERENCE, .place = PLACE_BEST_FIT}},
+     .options = {REFERENCE, .las_split_ms = 3250000, .las_split2_ms = 7200000, .las_keep = true,
+                 .place = PLACE_BEST_FIT}},
     {.name = "openb",
      .summary = "pods one by one until they ask for 130% of the GPUs, nobody leaves",
      .options = {REFERENCE}},
