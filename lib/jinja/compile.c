@@ -34,9 +34,10 @@ uint32_t emit(struct compiler *c, enum opcode op, uint32_t a, unsigned b, uint32
         raise_limit(c->r, "template size");
         cc = 0;
     }
-    vec_push(&f->code, (struct cinsn){.insn = {.op = (uint8_t)op, .b = (uint8_t)b, .c = (uint16_t)cc, .a = a},
-                                      .line = f->line,
-                                      .offset = f->offset});
+    cvec_push(c, &f->code,
+              (struct cinsn){.insn = {.op = (uint8_t)op, .b = (uint8_t)b, .c = (uint16_t)cc, .a = a},
+                             .line = f->line,
+                             .offset = f->offset});
     f->depth = (uint32_t)((int64_t)f->depth + stack);
     if (f->depth > f->max_depth)
         f->max_depth = f->depth;
@@ -56,7 +57,7 @@ void set_line(struct compiler *c, const struct node *node)
 
 uint32_t add_const(struct compiler *c, struct jv v)
 {
-    vec_push(&c->consts, v);
+    cvec_push(c, &c->consts, v);
     return (uint32_t)c->consts.len - 1;
 }
 
@@ -65,25 +66,45 @@ uint32_t add_str(struct compiler *c, struct str s)
     return add_const(c, jv_str(s));
 }
 
+void *cvec_grow(struct compiler *c, const void *v, size_t len, size_t *cap, size_t need, size_t size)
+{
+    size_t more = *cap ? *cap * 2 : 8;
+    void *grown;
+
+    *cap = more < need ? need : more;
+    grown = arena_alloc(&c->arena, *cap * size);
+    if (len)
+        memcpy(grown, v, len * size);
+    return grown;
+}
+
 uint32_t add_attr(struct compiler *c, struct str name)
 {
-    struct jv str = {.type = JV_STR}, dict = {.type = JV_DICT}, list = {.type = JV_LIST};
     size_t look = c->attrs.len < 32 ? c->attrs.len : 32;
 
     for (size_t i = 0; i < look; i++)
         if (str_eq(c->attrs.v[i].name, name))
             return (uint32_t)i;
-    vec_push(&c->attrs, (struct attr){.name = name,
-                                      .on_str = method_find(str, name),
-                                      .on_dict = method_find(dict, name),
-                                      .on_list = method_find(list, name),
-                                      .private_ = name.len && name.s[0] == '_'});
+    cvec_push(c, &c->attrs,
+              (struct attr){.name = name,
+                            .on_dict = method_find((struct jv){.type = JV_DICT}, name),
+                            .private_ = name.len && name.s[0] == '_'});
     return (uint32_t)c->attrs.len - 1;
+}
+
+uint32_t add_method(struct compiler *c, struct str name)
+{
+    uint32_t at = add_attr(c, name);
+    struct attr *attr = &c->attrs.v[at];
+
+    attr->on_str = method_find((struct jv){.type = JV_STR}, name);
+    attr->on_list = method_find((struct jv){.type = JV_LIST}, name);
+    return at;
 }
 
 uint32_t add_slot(struct compiler *c, struct str name)
 {
-    vec_push(&c->func->slot_names, name);
+    cvec_push(c, &c->func->slot_names, name);
     return (uint32_t)c->func->slot_names.len - 1;
 }
 
@@ -106,7 +127,7 @@ struct func *compile_func_begin(struct compiler *c, struct cfunc *f, enum func_k
     if (c->func)
         c->func->func->captured = true;
     c->func = f;
-    vec_reserve(&f->code, kind == FUNC_ROOT ? 256 : 32);
+    cvec_reserve(c, &f->code, kind == FUNC_ROOT ? 256 : 32);
     return f->func;
 }
 
@@ -127,16 +148,13 @@ static void func_keep(struct compiler *c, struct cfunc *f)
     func->slot_names = keep(c, f->slot_names.v, f->slot_names.len * sizeof(*f->slot_names.v));
     func->nslots = (uint32_t)f->slot_names.len;
     func->nstack = f->max_depth + 2;
-    vec_push(&c->funcs, func);
+    cvec_push(c, &c->funcs, func);
     c->func = f->outer;
 }
 
 void compile_func_end(struct compiler *c, struct cfunc *f)
 {
     func_keep(c, f);
-    vec_done(&f->code);
-    vec_done(&f->slot_names);
-    vec_done(&f->open);
 }
 
 /* ---- loops ---- */
@@ -173,7 +191,6 @@ static void close_loop(struct compiler *c, struct cloop *loop)
     c->func->loop = loop->up;
     VEC_EACH(&loop->breaks, at)
         patch(c, *at);
-    vec_done(&loop->breaks);
 }
 
 /* What is iterated is on the stack. */
@@ -202,7 +219,7 @@ static int compile_loop(struct compiler *c, const struct node *node)
     set_line(c, node);
     emit(c, OP_FOR, 0, (node->flags & NF_EXTENDED ? 1 : 0) | (node->flags & NF_RECURSIVE ? 2 : 0), loop_slot,
          0);
-    vec_push(&c->func->open, 'i');
+    cvec_push(c, &c->func->open, 'i');
     c->func->loop = &loop;
     loop.next_at = emit(c, OP_NEXT, 0, 0, 0, 1);
     failed = compile_store(c, node->a) < 0;
@@ -296,7 +313,7 @@ static int compile_break(struct compiler *c, const struct node *node)
         emit(c, OP_JUMP, loop->next_at, 0, 0, 0);
     } else {
         emit(c, OP_POP, 0, 0, 0, 0);
-        vec_push(&loop->breaks, emit(c, OP_JUMP, 0, 0, 0, 0));
+        cvec_push(c, &loop->breaks, emit(c, OP_JUMP, 0, 0, 0, 0));
     }
     c->func->depth = depth;
     return 0;
@@ -431,7 +448,7 @@ static int compile_call_block(struct compiler *c, const struct node *node)
 static int compile_capture(struct compiler *c, const struct node *body, unsigned markup)
 {
     emit(c, OP_CAPTURE, 0, 0, 0, 1);
-    vec_push(&c->func->open, 'c');
+    cvec_push(c, &c->func->open, 'c');
     if (compile_body(c, body) < 0)
         return -1;
     (void)vec_pop(&c->func->open);
@@ -556,7 +573,7 @@ static int compile_autoescape(struct compiler *c, const struct node *node)
     else
         c->scope->escape = 2;
     emit(c, OP_ESCAPE_ON, 0, 0, 0, 0);
-    vec_push(&c->func->open, 'e');
+    cvec_push(c, &c->func->open, 'e');
     if (compile_body(c, node->c) < 0)
         return -1;
     (void)vec_pop(&c->func->open);

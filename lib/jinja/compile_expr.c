@@ -127,7 +127,7 @@ static int compile_args(struct compiler *c, const struct node *node, bool caller
     if ((node->d && compile_expr(c, node->d) < 0) || (node->e && compile_expr(c, node->e) < 0))
         return -1;
     *count = (int)(info.npos + info.nkw + info.dyn_args + info.dyn_kwargs);
-    vec_push(&c->calls, info);
+    cvec_push(c, &c->calls, info);
     *ret = (uint32_t)c->calls.len - 1;
     return 0;
 }
@@ -153,7 +153,7 @@ int compile_filter_call(struct compiler *c, const struct node *node)
         emit(c, OP_NO_FILTER, add_str(c, node->name), test, 0, -count);
         return 0;
     }
-    vec_push(&c->natives, fn);
+    cvec_push(c, &c->natives, fn);
     if (c->natives.len > UINT16_MAX)
         return raise_limit(c->r, "template size");
     emit(c, test ? OP_TEST : OP_FILTER, call, 0, (uint32_t)c->natives.len - 1, -count);
@@ -164,7 +164,7 @@ int compile_filter_call(struct compiler *c, const struct node *node)
 int compile_call(struct compiler *c, const struct node *node, bool caller)
 {
     bool method = node->a->kind == N_GETATTR;
-    uint32_t call, attr = method ? add_attr(c, node->a->name) : 0;
+    uint32_t call, attr = method ? add_method(c, node->a->name) : 0;
     int count;
 
     if (attr > UINT16_MAX) {
@@ -366,7 +366,7 @@ static void output_text(struct compiler *c, struct str text)
 {
     if (text.len == 0)
         return;
-    vec_push(&c->texts, text);
+    cvec_push(c, &c->texts, text);
     emit(c, OP_TEXT, (uint32_t)c->texts.len - 1, 0, 0, 0);
 }
 

@@ -14,7 +14,7 @@ static int find_blocks(struct compiler *c, struct node *node)
                     return c_fail(c, JINJA_ASSERTION_ERROR, node->line, "block '%.*s' defined twice",
                                   STR_ARG(node->name));
             }
-            vec_push(&c->blocks, node);
+            cvec_push(c, &c->blocks, node);
         }
         if (node->kind < N_OUTPUT || node->kind == N_OUTPUT || node->kind == N_SET || node->kind == N_DO)
             continue;
@@ -67,10 +67,10 @@ static int compile_function(struct compiler *c, struct node *body, enum func_kin
 
 static int compile_all(struct compiler *c, struct node *body, unsigned mentions)
 {
-    vec_reserve(&c->names, 32);
-    vec_reserve(&c->texts, 64);
-    vec_reserve(&c->consts, 64);
-    vec_reserve(&c->attrs, 32);
+    cvec_reserve(c, &c->names, 32);
+    cvec_reserve(c, &c->texts, 64);
+    cvec_reserve(c, &c->consts, 64);
+    cvec_reserve(c, &c->attrs, 32);
     if (find_blocks(c, body) < 0 || compile_function(c, body, FUNC_ROOT, NULL, mentions, &c->tmpl->root) < 0)
         return -1;
     VEC_EACH(&c->blocks, at) {
@@ -82,7 +82,7 @@ static int compile_all(struct compiler *c, struct node *body, unsigned mentions)
             (block->flags & NF_SELF ? MENTION_SELF : 0) | (block->flags & NF_SUPER ? MENTION_SUPER : 0);
         if (compile_function(c, block->c, FUNC_BLOCK, block, mentions, &func) < 0)
             return -1;
-        vec_push(&c->block_funcs, func);
+        cvec_push(c, &c->block_funcs, func);
     }
     return c->r->failed ? -1 : 0;
 }
@@ -122,17 +122,6 @@ static void keep_all(struct compiler *c)
 
 static void compiler_done(struct compiler *c)
 {
-    vec_done(&c->names);
-    vec_done(&c->needs);
-    vec_done(&c->texts);
-    vec_done(&c->consts);
-    vec_done(&c->attrs);
-    vec_done(&c->calls);
-    vec_done(&c->natives);
-    vec_done(&c->locals);
-    vec_done(&c->funcs);
-    vec_done(&c->blocks);
-    vec_done(&c->block_funcs);
     arena_done(&c->arena);
 }
 
@@ -144,6 +133,7 @@ int compile_template(struct run *r, struct jinja_template *tmpl, uint32_t *line,
     unsigned mentions = 0;
     int failed;
 
+    arena_expect(&c.arena, (8 << 10) + tmpl->source.len * 10); /* the tree of a usual template */
     lexer_init(&p.lx, r, r->opt, tmpl->source);
     *at = NULL;
     failed = parse_template(&p, &body, &mentions);

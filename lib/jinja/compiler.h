@@ -33,6 +33,13 @@ struct cinsn {
 };
 
 /* A function being compiled. */
+/* As vec_push, in the compiler's arena: no malloc of its own, nothing to free. */
+#define cvec_reserve(c, vec, n)                                                                              \
+    ((vec)->cap >= (n)                                                                                       \
+         ? (void)0                                                                                           \
+         : (void)((vec)->v = cvec_grow((c), (vec)->v, (vec)->len, &(vec)->cap, (n), sizeof(*(vec)->v))))
+#define cvec_push(c, vec, ...) (cvec_reserve(c, vec, (vec)->len + 1), (vec)->v[(vec)->len++] = (__VA_ARGS__))
+
 struct cfunc {
     struct cfunc *outer;
     struct func *func;
@@ -96,7 +103,9 @@ uint32_t here(const struct compiler *c);
 void set_line(struct compiler *c, const struct node *node);
 uint32_t add_const(struct compiler *c, struct jv v);
 uint32_t add_str(struct compiler *c, struct str s);
+void *cvec_grow(struct compiler *c, const void *v, size_t len, size_t *cap, size_t need, size_t size);
 uint32_t add_attr(struct compiler *c, struct str name);
+uint32_t add_method(struct compiler *c, struct str name); /* one that is called */
 uint32_t add_slot(struct compiler *c, struct str name);
 
 /* names and scopes */

@@ -148,7 +148,7 @@ static int dump(struct dumper *d, struct jv v)
 {
     int failed;
 
-    if (charge(d->r, 1) < 0 || check_text(d->r, (int64_t)d->buf->len) < 0)
+    if (charge(d->r, 1) < 0 || run_text_fits(d->r, (int64_t)d->buf->len) < 0)
         return -1;
     switch (v.type) {
     case JV_NONE:
@@ -259,7 +259,7 @@ static int flat(struct run *r, struct buf *buf, struct jv v)
         buf_puts(buf, v.type == JV_LIST ? "]" : v.list->len == 1 ? ",)" : ")");
     }
     run_leave(r);
-    return failed || check_text(r, (int64_t)buf->len) < 0 ? -1 : 0;
+    return failed || run_text_fits(r, (int64_t)buf->len) < 0 ? -1 : 0;
 }
 
 static void put_newline(struct buf *buf, int64_t indent)

@@ -210,7 +210,7 @@ static int filter_tojson(struct run *r, struct call *c, struct jv *ret)
     if (has && c->a[0].type == JV_STR) {
         indent = jv_view(c->a[0]);
     } else if (has) {
-        if (to_index(r, c->a[0], &width) < 0 || check_text(r, width) < 0)
+        if (to_index(r, c->a[0], &width) < 0 || run_text_fits(r, width) < 0)
             return -1;
         spaces = run_string(r, width < 0 ? 0 : (size_t)width);
         if (!spaces)

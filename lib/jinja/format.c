@@ -44,7 +44,7 @@ static int put_padded(struct run *r, struct buf *buf, const struct spec *s, cons
 {
     int64_t pad = s->width - (int64_t)(strlen(sign) + strlen(prefix) + utf8_count(digits));
 
-    if (check_text(r, s->width) < 0)
+    if (run_text_fits(r, s->width) < 0)
         return -1;
     for (int64_t i = 0; i < pad && !s->left && !s->zero; i++)
         buf_putc(buf, ' ');
@@ -74,7 +74,7 @@ static int put_int_spec(struct run *r, struct buf *buf, const struct spec *s, st
     if (put_int_base(r, &digits, v, base, s->type == 'X') < 0)
         return -1;
     negative = digits.data[0] == '-';
-    if (check_text(r, s->precision) < 0)
+    if (run_text_fits(r, s->precision) < 0)
         return -1;
     for (int64_t i = (int64_t)digits.len - negative; s->has_precision && i < s->precision; i++)
         buf_putc(&zeros, '0');
@@ -90,7 +90,7 @@ static int put_float_spec(struct run *r, struct buf *buf, const struct spec *s, 
     struct spec plain = *s;
     char fmt[16];
 
-    if (precision > INT32_MAX || check_text(r, precision) < 0)
+    if (precision > INT32_MAX || run_text_fits(r, precision) < 0)
         return raise(r, JINJA_VALUE_ERROR, "precision too big");
     if (isnan(d) || isinf(d)) {
         plain.zero = false;
@@ -347,7 +347,7 @@ static int put_percent(struct run *r, struct buf *buf, struct str fmt, struct ar
     while ((pct = memchr(at, '%', (size_t)(end - at)))) {
         buf_add(buf, at, (size_t)(pct - at));
         at = pct + 1;
-        if (one_conversion(r, buf, a, &at, end) < 0 || check_text(r, (int64_t)buf->len) < 0 ||
+        if (one_conversion(r, buf, a, &at, end) < 0 || run_text_fits(r, (int64_t)buf->len) < 0 ||
             charge(r, 1) < 0)
             return -1;
     }

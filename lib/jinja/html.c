@@ -351,7 +351,7 @@ int put_urlized(struct run *r, struct buf *buf, const struct urlize *u, struct s
             put_word(buf, u, (struct str){start, (size_t)(before - start)});
         buf_add(buf, before, (size_t)(at - before));
         start = at;
-        if (check_text(r, (int64_t)buf->len) < 0 || charge(r, 1) < 0)
+        if (run_text_fits(r, (int64_t)buf->len) < 0 || charge(r, 1) < 0)
             return -1;
     }
     if (end > start)

@@ -110,6 +110,16 @@ static struct str normal_source(struct arena *arena, struct str source, bool kee
     return (struct str){copy, n};
 }
 
+/* Not all of it: it is kilobytes. */
+static void error_clear(struct jinja_error *error)
+{
+    error->kind = JINJA_OK;
+    error->chain_len = 0;
+    error->at.line = error->at.column = 0;
+    error->at.template_name[0] = error->at.function[0] = '\0';
+    error->message[0] = error->source_line[0] = '\0';
+}
+
 static void place_error(struct jinja_error *err, const struct jinja_template *tmpl, uint32_t line,
                         const char *at)
 {
@@ -149,10 +159,12 @@ static int compile_source(const struct jinja *env, struct jinja_template *tmpl, 
     return failed;
 }
 
-static struct jinja_template *new_template(const struct jinja *env, const char *name)
+static struct jinja_template *new_template(const struct jinja *env, const char *name, size_t source_len)
 {
     struct jinja_template *tmpl = NEW(struct jinja_template);
 
+    if (source_len <= env->options.limits.template_bytes)
+        arena_expect(&tmpl->arena, (1 << 10) + source_len * 5); /* the source and its code, usually */
     tmpl->env = env;
     tmpl->name = str_from(arena_strdup(&tmpl->arena, name));
     return tmpl;
@@ -161,9 +173,9 @@ static struct jinja_template *new_template(const struct jinja *env, const char *
 struct jinja_template *jinja_compile(const struct jinja *env, const char *name, struct str source,
                                      struct jinja_error *error)
 {
-    struct jinja_template *tmpl = new_template(env, name);
+    struct jinja_template *tmpl = new_template(env, name, source.len);
 
-    *error = (struct jinja_error){0};
+    error_clear(error);
     if (compile_source(env, tmpl, source, error) == 0)
         return tmpl;
     jinja_template_free(tmpl);
@@ -192,13 +204,13 @@ const struct jinja_template *jinja_add(struct jinja *env, const char *name, stru
     const struct jinja_template *known = env_find(env, NULL, str_from(name));
     struct jinja_template *tmpl;
 
-    *error = (struct jinja_error){0};
+    error_clear(error);
     if (known) {
         if (known->error)
             *error = *known->error;
         return known->error ? NULL : known;
     }
-    tmpl = new_template(env, name);
+    tmpl = new_template(env, name, source.len);
     if (env->last)
         env->last->next = tmpl;
     else
@@ -270,10 +282,7 @@ int jinja_render(const struct jinja_template *tmpl, const struct json *values, s
                     .scratch = use->text};
     int failed;
 
-    error->kind = JINJA_OK;
-    error->chain_len = 0;
-    error->at.line = 0;
-    error->message[0] = error->source_line[0] = '\0';
+    error_clear(error);
     arena_reset(&use->arena);
     r.strict = opt->undefined == JINJA_UNDEFINED_STRICT;
     r.fuel_left = (int64_t)opt->limits.fuel;

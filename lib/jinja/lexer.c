@@ -599,12 +599,37 @@ static int lex_tag_end(struct lexer *lx, struct tok *ret)
     return 1;
 }
 
+/* What most tokens are: an ASCII name, a dot. False: it is something else. The source ends in NUL, which is
+ * part of no name. */
+static inline bool lex_common(struct lexer *lx, struct tok *ret)
+{
+    const char *p = lx->at;
+
+    if (*p == '.') {
+        ret->type = T_DOT;
+        p++;
+    } else {
+        if (!name_chars[(unsigned char)*p] || *p <= '9')
+            return false;
+        while (name_chars[(unsigned char)*++p])
+            ;
+        if ((unsigned char)*p >= 0x80)
+            return false;
+        ret->type = T_NAME;
+        ret->text = (struct str){lx->at, (size_t)(p - lx->at)};
+    }
+    ret->line = lx->line;
+    ret->at = lx->at;
+    lx->at = p;
+    return true;
+}
+
 static int lex_tag(struct lexer *lx, struct tok *ret)
 {
     const char *to;
     bool valid;
 
-    if (lex_tag_end(lx, ret))
+    if (lex_common(lx, ret) || lex_tag_end(lx, ret) || lex_common(lx, ret))
         return 0;
     *ret = (struct tok){.type = T_EOF, .line = lx->line, .at = lx->at};
     if (lx->at >= lx->end)

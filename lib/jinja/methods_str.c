@@ -392,8 +392,8 @@ int str_pad(struct run *r, struct jv s, int64_t width, struct str fill, int mode
         *ret = s;
         return 0;
     }
-    if (pad > INT32_MAX || check_text(r, pad * (int64_t)fill.len + s.len) < 0)
-        return check_text(r, INT64_MAX);
+    if (pad > INT32_MAX || run_text_fits(r, pad * (int64_t)fill.len + s.len) < 0)
+        return run_text_fits(r, INT64_MAX);
     left = mode < 0 ? 0 : mode > 0 ? pad : pad / 2 + (pad & width & 1);
     t = text_begin(r);
     put_fill(&r->scratch, fill, left);
@@ -431,8 +431,8 @@ static int str_zfill(struct run *r, struct call *c, struct jv *ret)
     if (arg_int(r, c, 0, 0, &width) < 0)
         return -1;
     width -= (int64_t)utf8_count(s);
-    if (width > INT32_MAX || check_text(r, width) < 0)
-        return check_text(r, INT64_MAX);
+    if (width > INT32_MAX || run_text_fits(r, width) < 0)
+        return run_text_fits(r, INT64_MAX);
     t = text_begin(r);
     buf_add(&r->scratch, s.s, sign);
     put_fill(&r->scratch, STR("0"), width);
@@ -456,7 +456,7 @@ static int str_expandtabs(struct run *r, struct call *c, struct jv *ret)
         if (ch == '\t') {
             int64_t n = size > 0 ? size - column % size : 0;
 
-            if (check_text(r, n) < 0 || text_check(&t) < 0)
+            if (run_text_fits(r, n) < 0 || text_check(&t) < 0)
                 return -1;
             put_fill(&r->scratch, STR(" "), n);
             column += n;

@@ -19,8 +19,8 @@ static int repeat_str(struct run *r, struct jv s, int64_t n, struct jv *ret)
         ret->flags = s.flags;
         return 0;
     }
-    if (n > INT32_MAX || check_text(r, n * (int64_t)s.len) < 0)
-        return check_text(r, INT64_MAX);
+    if (n > INT32_MAX || run_text_fits(r, n * (int64_t)s.len) < 0)
+        return run_text_fits(r, INT64_MAX);
     to = run_string(r, (size_t)n * s.len);
     if (!to)
         return -1;

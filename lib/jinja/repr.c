@@ -89,7 +89,7 @@ static int put_items(struct run *r, struct buf *buf, struct jlist *list, const c
     for (uint32_t i = 0; i < list->len; i++) {
         if (i)
             buf_puts(buf, ", ");
-        if (charge(r, 1) < 0 || check_text(r, (int64_t)buf->len) < 0 ||
+        if (charge(r, 1) < 0 || run_text_fits(r, (int64_t)buf->len) < 0 ||
             put_nested(r, buf, list->v[i], &nest) < 0)
             return -1;
     }
@@ -108,7 +108,7 @@ static int put_members(struct run *r, struct buf *buf, struct jdict *dict, unsig
 
         if (i)
             buf_puts(buf, ", ");
-        if (charge(r, 1) < 0 || check_text(r, (int64_t)buf->len) < 0)
+        if (charge(r, 1) < 0 || run_text_fits(r, (int64_t)buf->len) < 0)
             return -1;
         if (what == JV_VIEW_ITEMS)
             buf_putc(buf, '(');

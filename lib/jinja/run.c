@@ -150,7 +150,7 @@ void *run_zalloc(struct run *r, size_t size)
     return memset(run_alloc(r, size), 0, size);
 }
 
-int check_text(struct run *r, int64_t n)
+int run_text_fits(struct run *r, int64_t n)
 {
     if (n > 0 && (uint64_t)n > r->limits->string_bytes)
         return raise_limit(r, "string size");
@@ -166,8 +166,8 @@ int check_items(struct run *r, int64_t n)
 
 char *run_string(struct run *r, size_t len)
 {
-    if (len > INT32_MAX || check_text(r, (int64_t)len) < 0) {
-        (void)check_text(r, INT64_MAX);
+    if (len > INT32_MAX || run_text_fits(r, (int64_t)len) < 0) {
+        (void)run_text_fits(r, INT64_MAX);
         return NULL;
     }
     if (r->arena->total + len > r->limits->memory_bytes + (1 << 20)) {
@@ -201,14 +201,14 @@ int run_concat(struct run *r, struct str a, struct str b, struct jv *ret)
         return 0;
     }
     if (r->tail && a.s + a.len == r->tail && (size_t)(r->tail_end - r->tail) >= b.len) {
-        if (check_text(r, (int64_t)len) < 0)
+        if (run_text_fits(r, (int64_t)len) < 0)
             return -1;
         memcpy(r->tail, b.s, b.len);
         r->tail += b.len;
         *ret = jv_str((struct str){a.s, len});
         return 0;
     }
-    if (check_text(r, (int64_t)len) < 0)
+    if (run_text_fits(r, (int64_t)len) < 0)
         return -1;
     room = len < 64 ? len : len * 2;
     if (room > r->limits->string_bytes)
@@ -228,7 +228,7 @@ int run_concat(struct run *r, struct str a, struct str b, struct jv *ret)
 
 int text_check(struct text *t)
 {
-    if (check_text(t->r, (int64_t)(t->r->scratch.len - t->start)) < 0) {
+    if (run_text_fits(t->r, (int64_t)(t->r->scratch.len - t->start)) < 0) {
         text_drop(t);
         return -1;
     }

@@ -72,7 +72,7 @@ int run_copy(struct run *r, struct str s, struct jv *ret); /* a string value of 
 int run_concat(struct run *r, struct str a, struct str b, struct jv *ret);
 /* Whether n elements, or n bytes of text, may be made. -1 raised LimitError. */
 int check_items(struct run *r, int64_t n);
-int check_text(struct run *r, int64_t n);
+int run_text_fits(struct run *r, int64_t n);
 
 /* Text being made piece by piece: r->scratch from `start` on, so that uses may nest. */
 struct text {

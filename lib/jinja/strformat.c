@@ -105,7 +105,7 @@ static int put_aligned(struct run *r, struct buf *buf, const struct fspec *s, ch
     int64_t pad = s->width - (int64_t)(strlen(lead) + utf8_count(body)), left;
     char align = s->align ? s->align : fallback;
 
-    if (check_text(r, s->width) < 0)
+    if (run_text_fits(r, s->width) < 0)
         return -1;
     pad = pad < 0 ? 0 : pad;
     left = align == '<' ? 0 : align == '^' ? pad / 2 : pad;
@@ -156,7 +156,7 @@ static int put_number(struct run *r, struct buf *buf, const struct fspec *s, boo
     if (s->grouping) {
         if (s->fill == '0' && s->align == '=')
             min_width = s->width - (int64_t)strlen(lead) - (int64_t)rest.len;
-        if (check_text(r, min_width) < 0)
+        if (run_text_fits(r, min_width) < 0)
             return -1;
         put_grouped(&body, s, digits, min_width, group);
     } else {
@@ -475,7 +475,7 @@ static int put_fields(struct run *r, struct buf *buf, struct fields *f, struct s
     while (i < fmt.len) {
         char c = fmt.s[i];
 
-        if (check_text(r, (int64_t)buf->len) < 0 || charge(r, 1) < 0)
+        if (run_text_fits(r, (int64_t)buf->len) < 0 || charge(r, 1) < 0)
             return -1;
         if (c != '{' && c != '}') {
             buf_putc(buf, c);

@@ -32,7 +32,7 @@ uint32_t name_id(struct compiler *c, struct str name)
     for (i = name_hash(c, name) & c->name_mask; c->name_index[i]; i = (i + 1) & c->name_mask)
         if (str_eq(c->names.v[c->name_index[i] - 1].text, name))
             return c->name_index[i] - 1;
-    vec_push(&c->names, (struct cname){.text = name});
+    cvec_push(c, &c->names, (struct cname){.text = name});
     c->name_index[i] = (uint32_t)c->names.len;
     return (uint32_t)c->names.len - 1;
 }
@@ -292,7 +292,7 @@ void scope_enter(struct compiler *c)
 
         if (e->load == LOAD_RESOLVE && !c->names.v[e->name].needed) {
             c->names.v[e->name].needed = true;
-            vec_push(&c->needs, name);
+            cvec_push(c, &c->needs, name);
         }
         if (e->load == LOAD_RESOLVE && !e->stored) {
             e->in_ctx = true;
@@ -343,6 +343,6 @@ uint32_t add_locals(struct compiler *c)
             info.v[info.n].slot = e->slot;
             info.n++;
         }
-    vec_push(&c->locals, info);
+    cvec_push(c, &c->locals, info);
     return (uint32_t)c->locals.len - 1;
 }

@@ -8,6 +8,7 @@
 struct api;
 struct call;
 struct pod_ops; /* api/kube/pod_ops.h */
+struct tasks;   /* tasks/tasks.h */
 struct queue;   /* queue/queue.h */
 
 /* What callers without a name may see: nothing, the queue (without logs), or the queue for callers on this
@@ -38,6 +39,7 @@ struct api_config {
     enum api_anonymous anonymous;
     const char *path_prefix;  /* "/berth": taken off paths; NULL: none */
     const char *const *names; /* of this machine, beside localhost and addresses; NULL-terminated, or NULL */
+    struct tasks *tasks; /* serves /v1/jobs and what belongs to it */
     const struct pod_ops *pod_ops; /* who serves logs, exec, attach, portforward; NULL: nobody. It must stay
                                       until the HTTP server is freed */
 };

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "daemon/config_images.h"
+#include "notify/policy.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -307,6 +308,23 @@ static int set_admins(struct daemon_config *config, const char *text, struct err
     return 0;
 }
 
+static int set_callback_allow(struct daemon_config *config, const char *text, struct err *err)
+{
+    struct policy *policy;
+
+    SET_STRINGS(&config->callback_allow, text, err);
+    if (policy_new((const char *const *)config->callback_allow.v, config->callback_allow.len, &policy, err) <
+        0)
+        return -1;
+    policy_free(policy);
+    return 0;
+}
+
+static int set_callback_ca(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_path(&config->callback_ca, text, err);
+}
+
 static int set_agent(struct daemon_config *config, const char *text, struct err *err)
 {
     static const char *const names[] = {
@@ -359,6 +377,11 @@ static const struct row rows[] = {
      set_anonymous, SCALAR},
     {"path-prefix", "pathPrefix", "PATH", "serve everything below this path, too: /berth", set_path_prefix,
      SCALAR},
+    {"callback-allow", "callbackAllow", "NET,...",
+     "networks callbacks may go to beside public ones: private, loopback, all, 10.1.0.0/16",
+     set_callback_allow, LIST},
+    {"callback-ca", "callbackCa", "FILE", "authorities for callbacks over HTTPS (the system's)",
+     set_callback_ca, SCALAR},
     {"log-level", "logLevel", "LEVEL", "error, warn, info or debug (info)", set_log_level, SCALAR},
 };
 #define ROW_DATA 0
@@ -677,10 +700,13 @@ void config_done(struct daemon_config *config)
     clear_labels(config);
     CLEAR_STRINGS(&config->extra_names);
     CLEAR_STRINGS(&config->admins);
+    CLEAR_STRINGS(&config->callback_allow);
     vec_done(&config->gpus);
     vec_done(&config->node_labels);
     vec_done(&config->extra_names);
     vec_done(&config->admins);
+    vec_done(&config->callback_allow);
+    free(config->callback_ca);
     free(config->file);
     free(config->data_dir);
     free(config->http);

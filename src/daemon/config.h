@@ -59,8 +59,10 @@ struct daemon_config {
     enum config_agent agent; /* whether pods are run here */
     char *oci_runtime;       /* "crun", "runc" or a path; NULL: crun, else runc */
     enum log_level log_level;
-    VEC(char *) extra_names; /* for the server certificate */
-    VEC(char *) admins;      /* user names */
+    VEC(char *) extra_names;    /* for the server certificate */
+    VEC(char *) admins;         /* user names */
+    VEC(char *) callback_allow; /* networks, see notify/policy.h */
+    char *callback_ca;          /* PEM file; NULL: the system's authorities */
     enum config_anonymous anonymous;
     char *path_prefix; /* "/berth"; NULL: none */
     VEC(struct config_registry) registries;

@@ -11,6 +11,7 @@
 #include "daemon/kubeconfig.h"
 #include "daemon/pki.h"
 #include "daemon/runner.h"
+#include "daemon/task_service.h"
 #include "machine/machine.h"
 #include "net/http.h"
 
@@ -34,6 +35,7 @@ struct daemon {
     struct agent *agent; /* NULL: off */
     char *agent_text;    /* "on: …", "off: why" */
     struct machine *machine;
+    struct task_service *tasks;
     struct pki *pki;
     struct http_tls *tls;
     struct http_server *server;
@@ -158,6 +160,8 @@ static int open_store(struct daemon *d, struct err *err)
     d->runner = runner_new(d->loop, d->registry);
     if (bootstrap_objects(d->registry, err) < 0 || bootstrap_node(d->registry, &d->config, err) < 0)
         return -1;
+    if (task_service_new(d->loop, d->registry, &d->config, &d->tasks, err) < 0)
+        return -1;
     return start_agent(d, err);
 }
 
@@ -238,6 +242,7 @@ static int listen_all(struct daemon *d, struct err *err)
     vec_push(&d->config.admins, NULL);
     api.admins = (const char *const *)d->config.admins.v;
     api.pod_ops = agent_pod_ops(d->agent);
+    api.tasks = task_service_tasks(d->tasks);
     api.anonymous = (enum api_anonymous)d->config.anonymous; /* the same order */
     api.path_prefix = d->config.path_prefix;
     d->names = page_names(d);
@@ -329,9 +334,11 @@ static void daemon_done(struct daemon *d)
     http_tls_free(d->tls);
     machine_free(d->machine);
     agent_free(d->agent);
+    task_service_stop(d->tasks);
     runner_free(d->runner);
     registry_free(d->registry);
     store_close(d->store);
+    task_service_free(d->tasks);
     pki_free(d->pki);
     loop_free(d->loop);
     if (d->pid_path)

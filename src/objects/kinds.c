@@ -373,6 +373,7 @@ const struct kind kinds[] = {
         .namespaced = true,
         STORED,
         .has_status = true,
+        .status_on_create = true,
         .has_generation = true,
         SUBRESOURCES(status_only),
         .fields = NAMES("status.phase"),

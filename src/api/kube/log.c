@@ -70,7 +70,7 @@ static int read_options(struct call *call, const char *container, struct pod_log
         .follow = query_bool(call, "follow") && !query_bool(call, "previous"),
         .timestamps = query_bool(call, "timestamps"),
         .since = INT64_MIN,
-        .tail = number(call, "tailLines"),
+        .tail = number(call, *query_string(call, "tail") ? "tail" : "tailLines"),
         .limit_bytes = number(call, "limitBytes"),
     };
     if (seconds > 0)

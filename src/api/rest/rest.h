@@ -43,5 +43,26 @@ void rest_usage(struct call *call, const char *id);
 /* A time of the query in milliseconds since 1970; fallback when absent. */
 int rest_query_time(struct call *call, const char *name, int64_t fallback, int64_t *ret);
 
+/* tasks.c */
+void rest_jobs_list(struct call *call, const char *id);
+void rest_jobs_add(struct call *call, const char *id);
+void rest_jobs_show(struct call *call, const char *id);
+void rest_jobs_delete(struct call *call, const char *id);
+void rest_jobs_logs(struct call *call, const char *id);
+void rest_jobs_rerun(struct call *call, const char *id);
+/* tasks_define.c */
+void rest_templates_list(struct call *call, const char *id);
+void rest_templates_add(struct call *call, const char *id);
+void rest_templates_show(struct call *call, const char *id);
+void rest_templates_put(struct call *call, const char *id);
+void rest_templates_delete(struct call *call, const char *id);
+void rest_definitions_list(struct call *call, const char *id);
+void rest_definitions_add(struct call *call, const char *id);
+void rest_definitions_show(struct call *call, const char *id);
+void rest_definitions_schema(struct call *call, const char *id);
+void rest_definitions_put(struct call *call, const char *id);
+void rest_definitions_delete(struct call *call, const char *id);
+void rest_render(struct call *call, const char *id);
+
 /* The body as one JSON or YAML object. */
 int rest_body(struct call *call, struct json **ret);

@@ -1,0 +1,35 @@
+/* values - what is filled into a task: given as an object or as YAML text of one, described leaf by leaf
+ * ("(Required) Max step", "(Optional) …"), merged, and made safe to stand in a template. Pure functions on
+ * value trees; results are in the arena and may share what they were made from. */
+#pragma once
+
+#include "base/err.h"
+#include "base/json.h"
+
+#define VALUES_TEXT_MAX  (1 << 20) /* bytes of YAML text of one of a definition's values */
+#define VALUES_PATHS_MAX 200       /* missing paths that are named */
+
+/* An object, YAML text of one (line ends of any kind), or nothing (absent, null, empty text): an empty
+ * object. ERR_INVALID otherwise. */
+int values_read(const struct json *given, struct arena *arena, struct json **ret, struct err *err);
+
+/* The maps of both, over's where both have one. A null of over leaves what is under it. */
+struct json *values_merge(struct arena *arena, const struct json *under, const struct json *over);
+
+/* Paths of required values that are not there (absent or null), as strings: "process.train.saveStep",
+ * "endpoints[0].endpoint". Lists of maps: a description whose `type` is one word ("(Required) dataset")
+ * is about the items of that type, any other about the item at its place. wrong gets sentences about values
+ * that are no map or list where one is described. */
+void values_missing(const struct json *description, const struct json *values, struct arena *arena,
+                    struct json *missing, struct json *wrong);
+
+/* The description as a JSON Schema (draft 2020-12), with types and examples taken from the example. */
+struct json *values_schema(const struct json *description, const struct json *example, struct arena *arena);
+
+/* JSON text of a value that can stand between single quotes in YAML, in a block scalar, or in an environment
+ * string: quotes and what YAML does not print are written \uXXXX. */
+struct json values_quoted(const struct json *value, struct arena *arena);
+
+/* Lower-case letters, digits and '-' from any name, at most max bytes, starting with a letter. "" where none
+ * is left. */
+char *values_slug(const char *name, size_t max, struct arena *arena);
