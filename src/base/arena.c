@@ -83,6 +83,18 @@ void *arena_more_(struct arena *arena, size_t size)
     return chunk->data;
 }
 
+void arena_expect(struct arena *arena, size_t size)
+{
+    if (arena->head)
+        return;
+    if (size > CHUNK_MAX)
+        size = CHUNK_MAX;
+    arena->head = chunk_new(arena, (size + 15) & ~(size_t)15);
+    arena->head->next = NULL;
+    arena->at = arena->head->data;
+    arena->end = arena->head->data + arena->head->size;
+}
+
 void *arena_zalloc(struct arena *arena, size_t size)
 {
     void *p = arena_alloc(arena, size);

@@ -53,6 +53,8 @@ static inline void *arena_alloc(struct arena *arena, size_t size)
     ARENA_SHOW(p, size);
     return p;
 }
+/* Takes room for about `size` bytes from the heap at once; only in an arena that is empty. */
+void arena_expect(struct arena *arena, size_t size);
 void *arena_zalloc(struct arena *arena, size_t size);
 char *arena_strndup(struct arena *arena, const char *s, size_t len); /* NUL-terminated */
 char *arena_strdup(struct arena *arena, const char *s);              /* NULL gives NULL */

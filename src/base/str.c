@@ -147,8 +147,16 @@ size_t utf8_valid_len(struct str s)
     size_t i = 0;
 
     while (i < s.len) {
-        uint64_t word;
+        uint64_t word, words[4];
         size_t n;
+
+        if (s.len - i >= sizeof(words)) {
+            memcpy(words, s.s + i, sizeof(words));
+            if (!((words[0] | words[1] | words[2] | words[3]) & UINT64_C(0x8080808080808080))) {
+                i += sizeof(words);
+                continue;
+            }
+        }
 
         if (s.len - i >= sizeof(word)) {
             memcpy(&word, s.s + i, sizeof(word));
