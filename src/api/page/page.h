@@ -33,3 +33,4 @@ void page_links_add(struct call *call, const char *id);
 void page_session_get(struct call *call, const char *id);
 void page_session_add(struct call *call, const char *id);
 void page_session_end(struct call *call, const char *id);
+void page_train_options(struct call *call, const char *id); /* options.c */

@@ -1,0 +1,272 @@
+/* Reads and actions of the queue, and the two addresses of the old queue page. What may be seen and done is
+ * judged by the queue itself; here paths and bodies become calls and errors become statuses. */
+#include "queue/queue.h"
+
+#include "api/rest/rest.h"
+
+#define STATES_MAX 16
+
+static struct queue *need_queue(struct call *call)
+{
+    if (!call->api->config.queue) {
+        failure_set(&call->failure, call->arena, 503, "ServiceUnavailable", "this server has no queue");
+        rest_fail(call);
+    }
+    return call->api->config.queue;
+}
+
+/* ERR_INVALID of the queue is about what was asked for, not about its form. */
+static void fail(struct call *call, const struct err *err)
+{
+    failure_from_err(&call->failure, call->arena, err);
+    if (err->code == ERR_INVALID)
+        call->failure.code = 422;
+    rest_fail(call);
+}
+
+int rest_queue_find(struct call *call, const char *id, const char **ret)
+{
+    struct queue *queue = need_queue(call);
+    struct err err = {0};
+
+    if (!queue)
+        return -1;
+    if (queue_find(queue, id, call->who.user, call->arena, ret, &err) == 0)
+        return 0;
+    fail(call, &err);
+    return -1;
+}
+
+/* "Running,Pending" as a NULL-terminated list in the arena; NULL: all. */
+static const char *const *states_of(struct call *call)
+{
+    struct str rest = str_from(query_string(call, "state")), part;
+    const char **list = arena_zalloc(call->arena, (STATES_MAX + 1) * sizeof(*list));
+    size_t count = 0;
+
+    while (rest.len && count < STATES_MAX && str_split(&rest, ',', &part))
+        if (part.len)
+            list[count++] = arena_strndup(call->arena, part.s, part.len);
+    return count ? list : NULL;
+}
+
+void rest_queue_list(struct call *call, const char *id)
+{
+    const char *user = query_string(call, "user");
+    struct queue_filter filter = {.user = *user ? user : NULL, .states = states_of(call)};
+    struct queue *queue = need_queue(call);
+
+    (void)id;
+    if (queue)
+        rest_reply(call, 200, queue_list(queue, &call->who, &filter, call->arena));
+}
+
+typedef int (*read_fn)(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+                       struct json **ret, struct err *err);
+
+static void read_one(struct call *call, const char *id, read_fn read)
+{
+    struct err err = {0};
+    struct json *doc;
+    const char *uid;
+
+    if (rest_queue_find(call, id, &uid) < 0)
+        return;
+    if (read(call->api->config.queue, &call->who, uid, call->arena, &doc, &err) < 0)
+        fail(call, &err);
+    else
+        rest_reply(call, 200, doc);
+}
+
+void rest_queue_show(struct call *call, const char *id)
+{
+    read_one(call, id, queue_show);
+}
+
+void rest_queue_why(struct call *call, const char *id)
+{
+    read_one(call, id, queue_why);
+}
+
+/* The job after an action. One that has gone with it is told by its id. */
+static void reply_job(struct call *call, int status, const char *uid)
+{
+    struct err err = {0};
+    struct json *doc;
+
+    if (queue_job(call->api->config.queue, &call->who, uid, call->arena, &doc, &err) < 0) {
+        doc = json_new_object(call->arena);
+        json_set_string(call->arena, doc, "id", uid);
+    }
+    rest_reply(call, status, doc);
+}
+
+static void act(struct call *call, const char *id,
+                int (*fn)(struct queue *queue, const struct identity *who, const char *uid, struct err *err))
+{
+    struct err err = {0};
+    const char *uid;
+
+    if (rest_queue_find(call, id, &uid) < 0)
+        return;
+    if (fn(call->api->config.queue, &call->who, uid, &err) < 0)
+        fail(call, &err);
+    else
+        reply_job(call, 200, uid);
+}
+
+void rest_queue_cancel(struct call *call, const char *id)
+{
+    act(call, id, queue_cancel);
+}
+
+void rest_queue_claim(struct call *call, const char *id)
+{
+    act(call, id, queue_claim);
+}
+
+void rest_queue_priority(struct call *call, const char *id)
+{
+    struct err err = {0};
+    struct json *doc, *value;
+    const char *uid;
+
+    if (rest_body(call, &doc) < 0) {
+        rest_fail(call);
+        return;
+    }
+    value = json_get(doc, "priority");
+    if (!json_is(value, JSON_INT) || value->integer < INT32_MIN || value->integer > INT32_MAX) {
+        failure_set(&call->failure, call->arena, 422, "Invalid",
+                    "priority: must be a whole number between %d and %d", INT32_MIN, INT32_MAX);
+        rest_fail(call);
+        return;
+    }
+    if (rest_queue_find(call, id, &uid) < 0)
+        return;
+    if (queue_set_priority(call->api->config.queue, &call->who, uid, (int32_t)value->integer, &err) < 0)
+        fail(call, &err);
+    else
+        reply_job(call, 200, uid);
+}
+
+void rest_queue_rerun(struct call *call, const char *id)
+{
+    struct err err = {0};
+    const char *uid, *made;
+
+    if (rest_queue_find(call, id, &uid) < 0)
+        return;
+    if (queue_rerun(call->api->config.queue, &call->who, uid, call->arena, &made, &err) < 0)
+        fail(call, &err);
+    else
+        reply_job(call, 201, made);
+}
+
+/* ---- the old queue page ---- */
+
+static void copy_as(struct call *call, struct json *to, const char *key, const struct json *from,
+                    const char *member)
+{
+    const struct json *value = json_get(from, member);
+
+    json_set(call->arena, to, key, value ? *value : *json_new_null(call->arena));
+}
+
+static bool runs(const struct json *job)
+{
+    const char *state = json_string_or(json_get(job, "state"), "");
+
+    return streq(state, "Running") || streq(state, "Preempting");
+}
+
+void rest_old_state(struct call *call, const char *id)
+{
+    static const struct {
+        const char *key, *member;
+    } members[] = {
+        {"name", "name"},
+        {"user", "user"},
+        {"status", "state"},
+        {"date_created", "submitted"},
+        {"date_started", "started"},
+        {"num_gpu", "gpus"},
+        {"user_priority", "priority"},
+        {"user_ordinal", "ordinal"},
+        {"global_ordinal", "globalOrdinal"},
+        {"utilization_mem", "utilizationMem"},
+        {"utilization_compute", "utilizationCompute"},
+    };
+    struct queue *queue = need_queue(call);
+    struct json *doc, *list = json_new_array(call->arena);
+
+    (void)id;
+    if (!queue)
+        return;
+    doc = queue_list(queue, &call->who, &(struct queue_filter){0}, call->arena);
+    JSON_EACH(json_get(doc, "jobs"), job) {
+        struct json *row;
+
+        if (!runs(job))
+            continue;
+        row = json_push_object(call->arena, list);
+        for (size_t i = 0; i < ARRAY_LEN(members); i++)
+            copy_as(call, row, members[i].key, job, members[i].member);
+        if (json_is(json_get(row, "utilization_mem"), JSON_NULL))
+            json_set(call->arena, row, "utilization_date", *json_new_null(call->arena));
+        else
+            copy_as(call, row, "utilization_date", doc, "time");
+    }
+    rest_reply(call, 200, list);
+}
+
+/* Members that are null are not worth a line. */
+static void drop_nulls(struct json *value)
+{
+    JSON_EACH(value, it)
+        drop_nulls(it);
+    if (!json_is(value, JSON_OBJECT))
+        return;
+    for (size_t i = value->len; i > 0; i--) {
+        struct json_member *member = &value->members->v[i - 1];
+
+        if (json_is(&member->value, JSON_NULL))
+            json_remove(value, member->key);
+        else
+            drop_nulls(&member->value);
+    }
+}
+
+void rest_old_describe(struct call *call, const char *id)
+{
+    struct queue *queue = call->api->config.queue;
+    const struct object *object;
+    struct err err = {0};
+    struct json *doc, *job;
+    struct buf text = {0};
+    const char *uid;
+
+    if (rest_queue_find(call, id, &uid) < 0)
+        return;
+    if (!queue_may(queue, &call->who, uid, false)) {
+        failure_set(&call->failure, call->arena, 403, "Forbidden",
+                    "only the owner and admins see what a pod is made of");
+        rest_fail(call);
+        return;
+    }
+    object = store_by_uid(call->store, uid);
+    if (!object || queue_job(queue, &call->who, uid, call->arena, &job, &err) < 0) {
+        failure_set(&call->failure, call->arena, 404, "NotFound", "there is no pod \"%s\"", id);
+        rest_fail(call);
+        return;
+    }
+    doc = object_json(object, call->arena);
+    json_remove(json_get(doc, "metadata"), "managedFields");
+    drop_nulls(doc);
+    call_write_yaml(&text, doc);
+    drop_nulls(job);
+    buf_puts(&text, "---\n");
+    call_write_yaml(&text, job);
+    call->no_store = true;
+    call_reply(call, 200, "text/plain; charset=utf-8", &text);
+}

@@ -1,0 +1,233 @@
+/* GET /v1/queue/ID/logs: what a job has written. A training job's earlier runs are in its log file, the
+ * current one in its pod's log; both come one after the other, as one text. With tail= the pod's lines are
+ * counted first, so that the file gives only those that are missing. */
+#include "api/kube/stream.h"
+#include "api/rest/rest.h"
+#include "base/file.h"
+#include "queue/queue.h"
+
+#include <fcntl.h>
+
+#define CHUNK     (64 << 10)
+#define HIGH      (512 << 10) /* unread bytes from which nothing more is given */
+#define TAIL_SCAN (4 << 20)   /* bytes of the file's end in which lines are looked for */
+
+enum logs_phase { COUNT, FILE_PART, POD_PART };
+
+struct logs {
+    struct call *call;
+    const struct pod_ops *ops;
+    struct pod_ref pod; /* uid NULL: none */
+    struct pod_log_options options;
+    struct pod_log *log;
+    enum logs_phase phase;
+    int fd; /* of the file; -1: none */
+    int64_t tail, counted;
+    bool paused;
+};
+
+static void send_file(struct logs *l);
+
+static void done(struct logs *l)
+{
+    if (l->log)
+        l->ops->log_free(l->log);
+    l->log = NULL;
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = -1;
+}
+
+static void on_gone(struct http_req *req)
+{
+    done(req->user);
+    http_abandon(req);
+}
+
+static void on_drain(struct http_req *req)
+{
+    struct logs *l = req->user;
+
+    l->paused = false;
+    if (l->phase == FILE_PART)
+        send_file(l);
+    else if (l->log)
+        l->ops->log_pause(l->log, false);
+}
+
+static void on_data(void *arg, struct str data)
+{
+    struct logs *l = arg;
+
+    if (l->phase == COUNT) {
+        for (size_t i = 0; i < data.len; i++)
+            l->counted += data.s[i] == '\n';
+        return;
+    }
+    http_stream_write(l->call->req, data);
+    if (!l->paused && http_stream_unsent(l->call->req) > HIGH) {
+        l->paused = true;
+        l->ops->log_pause(l->log, true);
+        http_stream_on_drain(l->call->req, on_drain);
+    }
+}
+
+/* Where the last `lines` lines of the file begin. */
+static off_t tail_start(int fd, int64_t lines)
+{
+    off_t end = lseek(fd, 0, SEEK_END), at = end, floor = end > TAIL_SCAN ? end - TAIL_SCAN : 0;
+    char piece[CHUNK];
+
+    if (lines <= 0)
+        return end;
+    while (at > floor) {
+        size_t want = at - floor < (off_t)sizeof(piece) ? (size_t)(at - floor) : sizeof(piece);
+
+        if (pread(fd, piece, want, at - (off_t)want) != (ssize_t)want)
+            return at;
+        for (size_t i = want; i > 0; i--)
+            if (piece[i - 1] == '\n' && at - (off_t)want + (off_t)i != end && --lines == 0)
+                return at - (off_t)want + (off_t)i;
+        at -= (off_t)want;
+    }
+    return at;
+}
+
+static void begin_file(struct logs *l)
+{
+    if (l->fd >= 0)
+        lseek(l->fd, l->tail < 0 ? 0 : tail_start(l->fd, l->tail - l->counted), SEEK_SET);
+    l->phase = FILE_PART;
+    http_stream_begin(l->call->req, 200, "text/plain; charset=utf-8",
+                      &(struct http_header){"Cache-Control", "no-store"}, 1);
+    send_file(l);
+}
+
+static void on_end(void *arg, const struct err *err)
+{
+    struct logs *l = arg;
+
+    l->ops->log_free(l->log);
+    l->log = NULL;
+    if (l->phase == COUNT) {
+        begin_file(l);
+        return;
+    }
+    done(l);
+    if (err)
+        http_abandon(l->call->req);
+    else
+        http_stream_end(l->call->req);
+}
+
+static int open_pod(struct logs *l, bool follow)
+{
+    static const struct pod_log_events events = {on_data, on_end};
+    struct pod_log_options options = l->options;
+    struct err err = {0};
+
+    options.follow = follow;
+    return l->pod.uid ? l->ops->log(l->ops->arg, &l->pod, &options, &events, l, &l->log, &err) : -1;
+}
+
+/* The file, a piece at a time, then the pod. A pod that has written nothing yet is no error here. */
+static void send_file(struct logs *l)
+{
+    char piece[CHUNK];
+    ssize_t n = 0;
+
+    while (l->fd >= 0 && http_stream_unsent(l->call->req) <= HIGH && (n = read(l->fd, piece, CHUNK)) > 0)
+        http_stream_write(l->call->req, (struct str){piece, (size_t)n});
+    if (l->fd >= 0 && n > 0) {
+        http_stream_on_drain(l->call->req, on_drain);
+        return;
+    }
+    l->phase = POD_PART;
+    if (open_pod(l, l->options.follow) < 0) {
+        done(l);
+        http_stream_end(l->call->req);
+    }
+}
+
+struct newest {
+    const struct object *pod;
+    const char *name; /* only this one; "": any */
+    const char *created;
+    struct arena *arena;
+};
+
+static void look_at_pod(void *arg, const struct object *object)
+{
+    struct newest *newest = arg;
+    const char *created;
+
+    if (object->kind->id != KIND_POD || (*newest->name && !streq(newest->name, object->name)))
+        return;
+    created = json_string_or(json_at(object_json(object, newest->arena), "metadata.creationTimestamp"), "");
+    if (!newest->pod || strcmp(created, newest->created) >= 0) {
+        newest->pod = object;
+        newest->created = created;
+    }
+}
+
+static const struct object *find_pod(struct call *call, const char *uid)
+{
+    const struct object *object = store_by_uid(call->store, uid);
+    struct newest newest = {.name = query_string(call, "pod"), .arena = call->arena};
+
+    if (object && object->kind->id == KIND_POD)
+        return object;
+    store_dependents(call->store, uid, look_at_pod, &newest);
+    return newest.pod;
+}
+
+static void read_options(struct logs *l, const struct object *pod)
+{
+    struct call *call = l->call;
+    const char *container = query_string(call, "container");
+    struct json *doc = pod ? object_json(pod, call->arena) : NULL;
+
+    if (!*container)
+        container = json_string_or(json_at(doc, "spec.containers.0.name"), "");
+    l->options = (struct pod_log_options){
+        .container = container,
+        .previous = query_bool(call, "previous"),
+        .follow = query_bool(call, "follow") && !query_bool(call, "previous"),
+        .timestamps = query_bool(call, "timestamps"),
+        .since = INT64_MIN,
+        .tail = l->tail,
+        .limit_bytes = -1,
+    };
+    if (pod && l->ops && *json_string_or(json_at(doc, "spec.nodeName"), ""))
+        l->pod = stream_pod_ref(pod, call->arena);
+}
+
+void rest_queue_logs(struct call *call, const char *id)
+{
+    struct logs *l = arena_zalloc(call->arena, sizeof(*l));
+    const char *uid, *path, *tail = query_string(call, "tail");
+
+    *l = (struct logs){.call = call, .ops = call->api->config.pod_ops, .fd = -1, .tail = -1};
+    if (*tail && (!str_to_int(str_from(tail), &l->tail) || l->tail < 0)) {
+        failure_set(&call->failure, call->arena, 422, "Invalid", "tail: must be a number of lines, not '%s'",
+                    tail);
+        rest_fail(call);
+        return;
+    }
+    if (rest_queue_find(call, id, &uid) < 0)
+        return;
+    if (!queue_may(call->api->config.queue, &call->who, uid, false)) {
+        failure_set(&call->failure, call->arena, 403, "Forbidden",
+                    "the log is for the job's owner and for admins");
+        rest_fail(call);
+        return;
+    }
+    path = queue_log_path(call->api->config.queue, uid, call->arena);
+    if (path)
+        l->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    read_options(l, find_pod(call, uid));
+    call->req->user = l;
+    call->req->gone = on_gone;
+    if (l->fd < 0 || l->tail < 0 || open_pod(l, false) < 0)
+        begin_file(l);
+}
