@@ -181,6 +181,7 @@ static void seen(struct local_engine *engine, const struct object *object)
     }
     if (pod) {
         pod_take(pod, object);
+        volumes_update(pod, false, NULL);
     } else {
         pod = engine_pod_new(engine, object);
         map_set(engine->pods, str_from(object->uid), pod);
@@ -213,6 +214,32 @@ static void on_node(void *arg, const struct store_event *event)
 {
     (void)event;
     engine_bind_soon(arg);
+}
+
+static void show_change(struct local_engine *engine, const struct store_event *event, bool secret)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    if (event->op == STORE_DELETED)
+        return; /* files stay as they are */
+    while (map_next(engine->pods, &at, &key, &value)) {
+        struct pod *pod = value;
+
+        if (streq(pod->ns, event->object->ns) && pod->object)
+            volumes_update(pod, secret, event->object->name);
+    }
+}
+
+static void on_map(void *arg, const struct store_event *event)
+{
+    show_change(arg, event, false);
+}
+
+static void on_secret(void *arg, const struct store_event *event)
+{
+    show_change(arg, event, true);
 }
 
 /* A volume that was made here goes with its object, unless that says Retain. */
@@ -292,6 +319,10 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
                 &engine->watch, NULL); /* from now on: cannot be too old */
     store_watch(engine->store, KIND_NODE, NULL, store_revision(engine->store), on_node, NULL, engine,
                 &engine->node_watch, NULL);
+    store_watch(engine->store, KIND_CONFIG_MAP, NULL, store_revision(engine->store), on_map, NULL, engine,
+                &engine->map_watch, NULL);
+    store_watch(engine->store, KIND_SECRET, NULL, store_revision(engine->store), on_secret, NULL, engine,
+                &engine->secret_watch, NULL);
     store_watch(engine->store, KIND_PV, NULL, store_revision(engine->store), on_volume, NULL, engine,
                 &engine->volume_watch, NULL);
     *ret = engine;
@@ -310,6 +341,9 @@ void local_engine_close(struct local_engine *engine)
     store_unwatch(engine->watch);
     store_unwatch(engine->node_watch);
     store_unwatch(engine->volume_watch);
+    store_unwatch(engine->map_watch);
+    store_unwatch(engine->secret_watch);
+    engine->map_watch = engine->secret_watch = NULL;
     engine->watch = engine->node_watch = engine->volume_watch = NULL;
     ops_done(engine);
     usage_stop(engine);

@@ -111,7 +111,7 @@ struct local_engine {
     struct map *pods; /* uid → struct pod */
     struct pod *head, **tail;
     bool running, bind_wanted, closed;
-    struct store_watch *watch, *node_watch, *volume_watch;
+    struct store_watch *watch, *node_watch, *volume_watch, *map_watch, *secret_watch;
     struct pod_ops ops;
     struct pod_log *readers; /* that follow a container */
     struct removal *removals;
@@ -183,6 +183,8 @@ int user_mkdir(const struct pod_user *user, const char *path, struct err *err); 
 
 /* volumes.c */
 int volumes_prepare(struct pod *pod, struct err *err);
+/* A config map or secret has changed (name NULL: the pod itself): files that show it change, too. */
+void volumes_update(struct pod *pod, bool secret, const char *name);
 void volumes_remove(struct pod *pod); /* unmounts; the folder is removed by sandbox */
 struct mounts {
     VEC(struct runtime_mount) v;

@@ -108,6 +108,35 @@ int volumes_prepare(struct pod *pod, struct err *err)
     return 0;
 }
 
+/* Whether a volume shows that object; name NULL: fields of the pod itself. */
+static bool shows(const struct json *from, bool secret, const char *name)
+{
+    const struct json *source = json_get(from, secret ? "secret" : "configMap");
+    const char *its =
+        json_string_or(json_get(source, "secretName"), json_string_or(json_get(source, "name"), ""));
+
+    if (!name)
+        return json_get(from, "downwardAPI") != NULL;
+    return source && streq(its, name);
+}
+
+void volumes_update(struct pod *pod, bool secret, const char *name)
+{
+    if (pod->sandbox != SANDBOX_READY)
+        return;
+    JSON_EACH(json_at(pod->doc, "spec.volumes"), it) {
+        bool concerned = shows(it, secret, name);
+        struct err err = {0};
+
+        JSON_EACH(json_at(it, "projected.sources"), source)
+            concerned = concerned || shows(source, secret, name);
+        if (concerned && prepare_one(pod, it, &err) < 0)
+            pod_event(pod, "Warning", "FailedMount", "MountVolume.SetUp failed for volume \"%s\" %s",
+                      json_string_or(json_get(it, "name"), ""), err.msg);
+    }
+    arena_reset(&pod->scratch);
+}
+
 void volumes_remove(struct pod *pod)
 {
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it) {
