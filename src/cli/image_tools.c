@@ -117,7 +117,8 @@ int image_tools_open(struct cli *cli, struct image_tools *ret)
 
 void image_tools_done(struct image_tools *tools)
 {
-    static const char *const names[] = {"auth.json", "registries.conf", "login.json", "image.tar"};
+    static const char *const names[] = {"auth.json", "registries.conf", "login.json", "image.tar",
+                                        "Dockerfile"};
 
     if (!tools->dir)
         return;

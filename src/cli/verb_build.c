@@ -1,5 +1,6 @@
 /* berth build: buildah makes an image of a Dockerfile, as the caller (other users than root in a user
  * namespace of their own), and the daemon takes it into its images. */
+#include "base/file.h"
 #include "base/mem.h"
 #include "cli/image_tools.h"
 
@@ -21,6 +22,50 @@ static void hint(void)
         fputs("berth: builds of users need newuidmap: apt install uidmap\n", stderr);
 }
 
+/* The words of a line that are no options; at most two are counted. */
+static int count_words(struct str line)
+{
+    struct str word;
+    int n = 0;
+
+    while (line.s && str_split(&line, ' ', &word)) {
+        word = str_trim(word);
+        if (word.len > 0 && !str_starts(word, "--"))
+            n++;
+    }
+    return n;
+}
+
+/* "COPY ./model.py" lacks its target, as in the guide: it is taken to be the working folder. Gives the file
+ * to build from. */
+static const char *repair_dockerfile(struct cli *cli, const struct image_tools *tools, const char *path)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(buf_done) struct buf fixed = {0};
+    struct str rest, line, tail;
+    bool changed = false, goes_on = false;
+
+    if (file_read(path, MANIFEST_MAX, &text, NULL) < 0)
+        return path; /* buildah says what is wrong with it */
+    rest = buf_view(&text);
+    while (str_split(&rest, '\n', &line)) {
+        buf_str(&fixed, line);
+        tail = str_trim(line);
+        if (!goes_on && (str_starts(tail, "COPY ") || str_starts(tail, "ADD ")) && !str_ends(tail, "\\") &&
+            !memchr(tail.s, '[', tail.len) && !memchr(tail.s, '<', tail.len) && count_words(tail) == 2) {
+            fprintf(stderr, "warning: %s: '%.*s' has no target; './' is taken\n", path, STR_ARG(tail));
+            buf_puts(&fixed, " ./");
+            changed = true;
+        }
+        goes_on = str_ends(tail, "\\");
+        buf_putc(&fixed, '\n');
+    }
+    if (!changed)
+        return path;
+    path = arena_printf(&cli->arena, "%s/Dockerfile", tools->dir);
+    return file_write_atomic(path, buf_view(&fixed), 0600, NULL) < 0 ? NULL : path;
+}
+
 int image_build(struct cli *cli, struct image_tools *tools, const struct args *args, const char *dir,
                 const char *name)
 {
@@ -37,6 +82,12 @@ int image_build(struct cli *cli, struct image_tools *tools, const struct args *a
     for (size_t i = 0; i < args->values.len; i++)
         if (streq(args->values.v[i].option->name, "build-arg"))
             tool_arg(argv, arena_printf(&cli->arena, "--build-arg=%s", args->values.v[i].value));
+    if (!file)
+        file = arena_printf(&cli->arena, "%s/Dockerfile", dir);
+    if (args_has(args, "file") || access(file, F_OK) == 0)
+        file = repair_dockerfile(cli, tools, file);
+    else
+        file = NULL; /* a Containerfile, perhaps */
     if (file)
         tool_arg(argv, arena_printf(&cli->arena, "--file=%s", file));
     tool_arg(argv, arena_printf(&cli->arena, "--tag=%s", image_full_name(cli, name)));

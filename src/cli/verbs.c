@@ -167,12 +167,68 @@ static const struct cli_option data_ls_options[] = {
     {'r', "recursive", NULL, "with all that is below", NULL},
     END,
 };
+static const struct cli_option init_options[] = {
+    {0, "from", "IMAGE", "what the Dockerfile begins with (python:3-slim)", NULL},
+    END,
+};
+static const struct cli_option submit_options[] = {
+    {'f', "filename", "FILE", "the manifest (deployment.yml or deployment.yaml)", NULL},
+    {0, "file", "FILE", "the Dockerfile (Dockerfile)", NULL},
+    {0, "build-arg", "KEY=VALUE", "a value for ARG; may be repeated", NULL},
+    {0, "no-cache", NULL, "do every step of the build again", NULL},
+    {0, "registry", "HOST[/PATH]", "push there (the daemon's pushTo)", NULL},
+    {0, "force", NULL, "end an earlier job of that name that still runs", NULL},
+    {'d', "detach", NULL, "do not follow the log", NULL},
+    OPTION_NAMESPACE,
+    END,
+};
 static const struct cli_option build_options[] = {
     {'t', "tag", "NAME", "the image's name (the folder's)", NULL},
     {'f', "file", "FILE", "the Dockerfile (Dockerfile in DIR)", NULL},
     {0, "build-arg", "KEY=VALUE", "a value for ARG; may be repeated", NULL},
     {0, "no-cache", NULL, "do every step again", NULL},
     {0, "no-import", NULL, "do not hand it to the daemon", NULL},
+    END,
+};
+
+static const struct cli_option template_put_options[] = {
+    {'f', "filename", "FILE", "the Jinja text, or - for standard input", NULL},
+    {0, "description", "TEXT", "what the template makes", NULL},
+    {0, "dry-run", NULL, "check and answer, but change nothing", NULL},
+    END,
+};
+static const struct cli_option define_add_options[] = {
+    {'f', "filename", "FILE", "the definition as JSON or YAML, or - for standard input", NULL},
+    {0, "replace", NULL, "replace the definition of that name", NULL},
+    {0, "dry-run", NULL, "check and answer, but change nothing", NULL},
+    OPTION_NAMESPACE,
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
+static const struct cli_option task_namespace_options[] = {OPTION_NAMESPACE, END};
+static const struct cli_option task_show_options[] = {OPTION_NAMESPACE, OPTION_OUTPUT("json yaml"), END};
+static const struct cli_option task_run_options[] = {
+    {'f', "filename", "FILE", "the filled values as JSON or YAML, or - for standard input", NULL},
+    {0, "set", "PATH=VALUE", "one more value (process.train.maxStep=100); may be repeated", NULL},
+    {0, "dry-run", NULL, "print the rendered YAML, and make nothing", NULL},
+    OPTION_NAMESPACE,
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
+static const struct cli_option task_list_options[] = {
+    OPTION_NAMESPACE,
+    {0, "creator", "NAME", "only this creator's", NULL},
+    {0, "application", "NAME", "only of this application", NULL},
+    {0, "task-def", "NAME", "only of this definition", NULL},
+    {0, "status", "STATUS,...", "only in one of these states", "pending running preempted succeeded failed"},
+    {0, "limit", "N", "at most so many (500)", NULL},
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
+static const struct cli_option task_logs_options[] = {
+    OPTION_NAMESPACE,
+    {'f', "follow", NULL, "go on until the container ends", NULL},
+    {0, "tail", "LINES", "only the last lines", NULL},
     END,
 };
 
@@ -289,6 +345,17 @@ const struct verb verbs[] = {
      "  berth push lab:5000/me/trainer:v2\n"
      "  berth push trainer lab:5000/me/trainer:v2",
      .min_args = 1, .max_args = 2, .run = verb_push},
+    {"init", "PROJECT", "Write the files of a new project into this folder", init_options,
+     "Dockerfile, main.sh, model.py (an existing one is kept) and deployment.yml.",
+     "  mkdir awesome-project && cd awesome-project && berth init awesome-project", .min_args = 1,
+     .max_args = 1, .run = verb_init},
+    {"submit", "[DIR]", "Build, push and run the project in this folder", submit_options,
+     "An earlier finished job of the same name is replaced. Then the log is shown until the job ends; "
+     "Ctrl-C\n"
+     "leaves it running. Without a registry the image goes straight to the daemon.",
+     "  berth submit\n"
+     "  berth submit --force -d",
+     .max_args = 1, .run = verb_submit},
     {"data put", "FILE|FOLDER [WHERE]", "Copy data to the machine that runs your jobs", NULL,
      "WHERE is below your home there, below your scratch (scratch:a/b), or absolute. What was interrupted "
      "goes\n"
@@ -328,6 +395,42 @@ const struct verb verbs[] = {
      "  berth kubeconfig >~/.kube/config\n"
      "  berth kubeconfig --user alice --file alice.kubeconfig",
      .run = verb_kubeconfig},
+    {"template list", "", "List task templates", output_options, .run = verb_template_list},
+    {"template show", "NAME", "Print a task template's text", output_options, .min_args = 1, .max_args = 1,
+     .run = verb_template_show},
+    {"template put", "NAME -f FILE", "Make or replace a task template (admins)", template_put_options, NULL,
+     "  berth template put bert -f bert.yaml.j2 --description 'BERT on one GPU'", .min_args = 1,
+     .max_args = 1, .run = verb_template_put},
+    {"template delete", "NAME...", "Delete task templates (admins)", .min_args = 1, .max_args = -1,
+     .run = verb_template_delete},
+    {"define add", "-f FILE", "Register a task definition", define_add_options,
+     "The example values are rendered through the template: a definition that does not work is refused.",
+     "  berth define add -f mnist.json\n"
+     "  berth define add -f mnist.yaml --replace",
+     .run = verb_define_add},
+    {"define list", "", "List task definitions", task_show_options, .run = verb_define_list},
+    {"define show", "NAME", "Show a task definition", task_show_options, .min_args = 1, .max_args = 1,
+     .run = verb_define_show},
+    {"define schema", "NAME", "Show the values a definition wants, as JSON Schema", task_show_options,
+     .min_args = 1, .max_args = 1, .run = verb_define_schema},
+    {"define delete", "NAME...", "Delete task definitions", task_namespace_options, .min_args = 1,
+     .max_args = -1, .run = verb_define_delete},
+    {"task run", "-f FILE [--set PATH=VALUE]...", "Start a task from filled values", task_run_options,
+     "The member taskDef of the values names the definition.",
+     "  berth task run -f values.json\n"
+     "  berth task run -f values.yaml --set process.train.maxStep=100 --dry-run",
+     .run = verb_task_run},
+    {"task list", "", "List tasks", task_list_options, NULL, "  berth task list --status running,pending",
+     .run = verb_task_list},
+    {"task show", "ID", "Show a task: state, values, objects, callbacks", task_show_options, .min_args = 1,
+     .max_args = 1, .run = verb_task_show},
+    {"task logs", "ID", "Print what a task has written", task_logs_options, NULL,
+     "  berth task logs -f mnist-softmax-cpu-1a2b3c4d", .min_args = 1, .max_args = 1, .run = verb_task_logs},
+    {"task rerun", "ID [-f FILE] [--set PATH=VALUE]...", "Start a task again, with other values where given",
+     task_run_options, NULL, "  berth task rerun mnist-softmax-cpu-1a2b3c4d --set process.train.maxStep=200",
+     .min_args = 1, .max_args = 1, .run = verb_task_rerun},
+    {"task delete", "ID...", "Delete tasks and what they made", task_namespace_options, .min_args = 1,
+     .max_args = -1, .run = verb_task_delete},
     {"completion", "bash|zsh|fish", "Print a shell's completion script", NULL, NULL,
      "  source <(berth completion bash)\n"
      "  berth completion zsh >\"${fpath[1]}/_berth\"\n"

@@ -1,0 +1,366 @@
+/* berth submit: build, push, apply, follow. The Job in ./deployment.yml says what the project is called. An
+ * image whose registry Berth may push to goes there; any other goes straight to the daemon. */
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/yaml.h"
+#include "cli/image_tools.h"
+#include "net/client.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LOOK_MSEC   250
+#define DELETE_SEC  60
+#define EVENTS_SEEN 256
+
+struct submit {
+    struct cli *cli;
+    const struct args *args;
+    const char *file, *ns, *user, *name, *image;
+    struct json *docs; /* array */
+    struct json *job, *container;
+    struct image_tools tools;
+};
+
+/* ---- the manifest ---- */
+
+static int read_manifest(struct submit *s)
+{
+    static const char *const names[] = {"deployment.yml", "deployment.yaml"};
+    CLEANUP(buf_done) struct buf text = {0};
+    struct err err = {0};
+
+    s->file = args_get(s->args, "filename");
+    for (size_t i = 0; !s->file && i < ARRAY_LEN(names); i++)
+        s->file = access(names[i], F_OK) == 0 ? names[i] : NULL;
+    if (!s->file)
+        return cli_fail(CLI_NOT_FOUND, "there is no deployment.yml here: berth init PROJECT makes one");
+    if (file_read(s->file, MANIFEST_MAX, &text, &err) < 0)
+        return cli_fail(CLI_FAILED, "%s", err.msg);
+    if (yaml_parse(buf_view(&text), &s->cli->arena, &s->docs, NULL, &err) < 0)
+        return cli_fail(CLI_FAILED, "%s: %s", s->file, err.msg);
+    JSON_EACH(s->docs, it)
+        if (streq(json_get_string(it, "kind"), "Job") && !s->job)
+            s->job = it;
+    s->name = json_at_string(s->job, "metadata.name");
+    s->container = json_at(s->job, "spec.template.spec.containers.0");
+    s->image = json_get_string(s->container, "image");
+    if (!s->name || !s->image)
+        return cli_fail(CLI_FAILED, "%s: there is no Job with a name and an image in it", s->file);
+    if (json_at_string(s->job, "metadata.namespace") && !args_has(s->args, "namespace"))
+        s->ns = json_at_string(s->job, "metadata.namespace");
+    return CLI_OK;
+}
+
+/* ---- the image ---- */
+
+static bool has_login(const struct submit *s, const char *host)
+{
+    JSON_EACH(json_get(s->tools.doc, "items"), it)
+        if (streq(json_get_string(it, "registry"), host))
+            return true;
+    return image_registry(&s->tools, host) && !streq(host, "docker.io");
+}
+
+/* Where the image is to be pushed; NULL: to no registry. */
+static const char *push_target(struct submit *s)
+{
+    const char *place = args_get(s->args, "registry"), *host = image_host_of(s->cli, s->image);
+
+    if (!place && !streq(host, "docker.io"))
+        return has_login(s, host) ? s->image : NULL;
+    if (!place)
+        place = s->tools.push_to;
+    return place ? arena_printf(&s->cli->arena, "%s/%s/%s:latest", place, s->user, s->name) : NULL;
+}
+
+static int make_image(struct submit *s)
+{
+    const char *file = args_get(s->args, "file"), *target;
+    int code;
+
+    if (!file && access("Dockerfile", F_OK) < 0) {
+        fprintf(stderr, "berth: no Dockerfile here, so '%s' is taken as it is\n", s->image);
+        return CLI_OK;
+    }
+    code = image_tools_open(s->cli, &s->tools);
+    if (code != CLI_OK)
+        return code;
+    target = push_target(s);
+    printf("== build %s\n", target ? target : s->image);
+    code = image_build(s->cli, &s->tools, s->args, ".", target ? target : s->image);
+    if (code == CLI_OK && target) {
+        printf("== push %s\n", target);
+        code = image_push(s->cli, &s->tools, target, target);
+        json_set_string(&s->cli->arena, s->container, "image", target);
+        if (!json_get(s->container, "imagePullPolicy"))
+            json_set_string(&s->cli->arena, s->container, "imagePullPolicy", "Always");
+    } else if (code == CLI_OK) {
+        printf("== hand %s to the daemon\n", s->image);
+        code = image_hand_over(s->cli, &s->tools, s->image);
+    }
+    image_tools_done(&s->tools);
+    return code;
+}
+
+/* ---- an earlier Job of that name ---- */
+
+static bool is_finished(const struct json *job, const char **how)
+{
+    JSON_EACH(json_at(job, "status.conditions"), it)
+        if (streq(json_get_string(it, "status"), "True") && (streq(json_get_string(it, "type"), "Complete") ||
+                                                             streq(json_get_string(it, "type"), "Failed"))) {
+            *how = json_get_string(it, "type");
+            return true;
+        }
+    return false;
+}
+
+static const char *job_path(const struct submit *s)
+{
+    return arena_printf(&s->cli->arena, "/apis/batch/v1/namespaces/%s/jobs/%s", s->ns, s->name);
+}
+
+static int ask_job(struct submit *s, struct reply *ret)
+{
+    return cli_ask(s->cli, &(struct call){.method = "GET", .target = job_path(s)}, ret);
+}
+
+static bool agrees(const struct submit *s)
+{
+    char line[16] = "";
+
+    if (!isatty(0) || !isatty(2))
+        return false;
+    fprintf(stderr, "Job '%s' is still running. End it and start anew? [y/N] ", s->name);
+    return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
+}
+
+static int replace_earlier(struct submit *s)
+{
+    const char *how = NULL;
+    struct reply reply;
+    int code = ask_job(s, &reply);
+
+    if (code != CLI_OK || reply.status == 404)
+        return code;
+    if (reply.status != 200)
+        return cli_fail(reply_exit(&reply), "%s", reply_message(s->cli, &reply));
+    if (!is_finished(reply.doc, &how) && !json_at(reply.doc, "metadata.deletionTimestamp") &&
+        !args_has(s->args, "force") && !agrees(s))
+        return cli_fail(CLI_CONFLICT, "job '%s' is still running: --force ends it and starts anew", s->name);
+    printf("== replace the earlier job (%s)\n", how ? how : "running");
+    code =
+        cli_send(s->cli, "DELETE",
+                 arena_printf(&s->cli->arena, "%s?propagationPolicy=Foreground", job_path(s)), NULL, &reply);
+    for (int i = 0; code == CLI_OK && i < DELETE_SEC * 1000 / LOOK_MSEC; i++) {
+        code = ask_job(s, &reply);
+        if (code != CLI_OK || reply.status == 404)
+            return code;
+        usleep(LOOK_MSEC * 1000);
+    }
+    return code != CLI_OK ? code : cli_fail(CLI_CONFLICT, "job '%s' does not go away", s->name);
+}
+
+/* ---- apply ---- */
+
+static int apply(struct submit *s)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(buf_done) struct buf target = {0};
+    struct reply reply;
+    int code;
+
+    JSON_EACH(s->docs, it) {
+        buf_puts(&text, "---\n");
+        json_write(&text, it);
+        buf_putc(&text, '\n');
+    }
+    buf_puts(&target, "/v1/apply?namespace=");
+    buf_url_encode(&target, str_from(s->ns));
+    printf("== apply %s\n", s->file);
+    code = cli_ask(s->cli,
+                   &(struct call){.method = "POST",
+                                  .target = target.data,
+                                  .content_type = "application/yaml",
+                                  .body = buf_view(&text)},
+                   &reply);
+    if (code != CLI_OK)
+        return code;
+    if (!json_get(reply.doc, "items"))
+        return cli_fail(reply_exit(&reply) ? reply_exit(&reply) : CLI_FAILED, "%s: %s", s->file,
+                        reply_message(s->cli, &reply));
+    JSON_EACH(json_get(reply.doc, "items"), it) {
+        const char *refused = json_at_string(it, "status.message");
+
+        JSON_EACH(json_get(it, "warnings"), warning)
+            fprintf(stderr, "warning: %s: %s\n", s->file, json_string_or(warning, ""));
+        if (json_get(it, "status"))
+            return cli_fail(CLI_FAILED, "%s: %s", s->file, refused ? refused : "the daemon refused it");
+        printf("%s/%s %s\n", json_string_or(json_get(it, "resource"), "object"),
+               json_string_or(json_get(it, "name"), ""), json_string_or(json_get(it, "result"), "applied"));
+    }
+    return CLI_OK;
+}
+
+/* ---- following ---- */
+
+static char detach_text[512]; /* what the signal handler writes */
+
+static void on_interrupt(int signo)
+{
+    (void)signo;
+    _exit(write(2, detach_text, strlen(detach_text)) < 0 ? CLI_FAILED : CLI_OK);
+}
+
+struct seen {
+    uint64_t hash[EVENTS_SEEN];
+    size_t len;
+};
+
+/* What happens to the pod before it runs: scheduling, pulls. */
+static void show_events(struct submit *s, const char *pod, struct seen *seen)
+{
+    CLEANUP(buf_done) struct buf target = {0};
+    struct reply reply;
+
+    buf_printf(&target, "/api/v1/namespaces/%s/events?fieldSelector=", s->ns);
+    buf_url_encode(&target, str_from("involvedObject.name="));
+    buf_url_encode(&target, str_from(pod));
+    if (cli_ask(s->cli, &(struct call){.method = "GET", .target = target.data}, &reply) != CLI_OK ||
+        reply.status != 200)
+        return;
+    JSON_EACH(json_get(reply.doc, "items"), it) {
+        const char *message = json_string_or(json_get(it, "message"), "");
+        uint64_t hash = str_hash(str_from(message));
+        bool known = false;
+
+        for (size_t i = 0; i < seen->len; i++)
+            known = known || seen->hash[i] == hash;
+        if (known || seen->len == EVENTS_SEEN)
+            continue;
+        seen->hash[seen->len++] = hash;
+        fprintf(stderr, "   %s: %s\n", json_string_or(json_get(it, "reason"), ""), message);
+    }
+}
+
+static int print_piece(void *arg, struct str data)
+{
+    int *status = arg;
+
+    if (*status == 200)
+        fwrite(data.s, 1, data.len, stdout);
+    fflush(stdout);
+    return 0;
+}
+
+static void follow_log(struct submit *s, const char *pod)
+{
+    CLEANUP(buf_done) struct buf target = {0};
+    struct err err = {0};
+    int status = 0;
+
+    buf_printf(&target, "/api/v1/namespaces/%s/pods/%s/log?follow=true", s->ns, pod);
+    (void)client_stream(s->cli->client, "GET", target.data, NULL, 0, (struct str){0}, &status, print_piece,
+                        &status, &err);
+    client_free(TAKE_PTR(s->cli->client)); /* the next question makes a new one */
+}
+
+/* The newest pod of the Job, and its phase; NULL: none yet. */
+static const char *newest_pod(struct submit *s, const char **phase)
+{
+    CLEANUP(buf_done) struct buf target = {0};
+    struct reply reply;
+    const char *best = NULL, *time = "";
+
+    buf_printf(&target, "/api/v1/namespaces/%s/pods?labelSelector=", s->ns);
+    buf_url_encode(&target, str_from("batch.kubernetes.io/job-name="));
+    buf_url_encode(&target, str_from(s->name));
+    if (cli_ask(s->cli, &(struct call){.method = "GET", .target = target.data}, &reply) != CLI_OK ||
+        reply.status != 200)
+        return NULL;
+    JSON_EACH(json_get(reply.doc, "items"), it)
+        if (strcmp(json_string_or(json_at(it, "metadata.creationTimestamp"), ""), time) >= 0) {
+            time = json_string_or(json_at(it, "metadata.creationTimestamp"), "");
+            best = json_at_string(it, "metadata.name");
+            *phase = json_string_or(json_at(it, "status.phase"), "Pending");
+        }
+    return best;
+}
+
+static int follow(struct submit *s)
+{
+    const char *how = NULL, *pod, *phase = NULL, *shown = "";
+    struct seen seen = {0};
+    struct reply reply;
+    int code;
+
+    snprintf(detach_text, sizeof(detach_text),
+             "\nberth: job '%s' goes on without you\n  berth logs -f -n %s job/%s\n", s->name, s->ns,
+             s->name);
+    signal(SIGINT, on_interrupt);
+    for (;;) {
+        pod = newest_pod(s, &phase);
+        if (pod && streq(phase, "Pending"))
+            show_events(s, pod, &seen);
+        if (pod && !streq(phase, "Pending") && !streq(pod, shown)) {
+            show_events(s, pod, &seen);
+            printf("== log of %s\n", pod);
+            shown = pod;
+            follow_log(s, pod);
+        }
+        code = ask_job(s, &reply);
+        if (code != CLI_OK)
+            return code;
+        if (reply.status != 200)
+            return cli_fail(CLI_NOT_FOUND, "job '%s' was deleted", s->name);
+        /* A pod that came and went between two looks still has its log to show. */
+        if (is_finished(reply.doc, &how) && (streq(pod, shown) || !pod))
+            break;
+        usleep(LOOK_MSEC * 1000);
+    }
+    printf("== job %s: %s\n", s->name, how);
+    return streq(how, "Complete") ? CLI_OK : CLI_FAILED;
+}
+
+static const char *who_asks(struct cli *cli)
+{
+    static const char review[] =
+        "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"SelfSubjectReview\"}";
+    struct reply reply;
+    const char *user = NULL;
+
+    if (cli_ask(cli,
+                &(struct call){.method = "POST",
+                               .target = "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                               .body = {review, sizeof(review) - 1}},
+                &reply) == CLI_OK)
+        user = json_at_string(reply.doc, "status.userInfo.username");
+    return user && !strchr(user, ':') ? user : "admin";
+}
+
+int verb_submit(struct cli *cli, const struct args *args)
+{
+    struct submit s = {.cli = cli, .args = args};
+    int code = CLI_OK;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (args->count && chdir(args->rest[0]) < 0)
+        return cli_fail(CLI_NOT_FOUND, "'%s': %s", args->rest[0], strerror(errno));
+    s.ns = cli_namespace(cli, args, &code);
+    if (!s.ns)
+        return code;
+    s.user = who_asks(cli);
+    code = read_manifest(&s);
+    if (code == CLI_OK)
+        code = make_image(&s);
+    if (code == CLI_OK)
+        code = replace_earlier(&s);
+    if (code == CLI_OK)
+        code = apply(&s);
+    if (code != CLI_OK || args_has(args, "detach"))
+        return code;
+    return follow(&s);
+}
