@@ -1,0 +1,5 @@
+"""The training library's original name: ``from kubernetesdlprofile import kubeprofiler``."""
+
+from . import kubeprofiler
+
+__all__ = ["kubeprofiler"]
