@@ -1,7 +1,7 @@
 /* The frame around the views: which one is shown, who is signed in, whether we are connected. */
 import * as api from './api.js';
 import {fill, h, notice, say, setText} from './dom.js';
-import {Live} from './live.js';
+import {Live, whileSeen} from './live.js';
 import {userNode} from './parts.js';
 import {queueView} from './queue.js';
 
@@ -158,6 +158,7 @@ async function start() {
   app.live.addEventListener('state', onState);
   app.live.addEventListener('change', tell);
   drawLink();
+  whileSeen(() => app.live.stop(), () => app.live.start());
   const signingIn = location.hash.startsWith('#signin=');
   if (!signingIn) app.live.start();
   try {

@@ -22,10 +22,10 @@ function scalarInput(schema, required, initial, label) {
 
 function scalarValue(input, schema) {
   const type = [].concat(schema.type || 'string').find((t) => t !== 'null');
-  if (input.value === '') return undefined;
+  if (input.value === '' || (type === 'object' && !input.value.trim())) return undefined;
   if (type === 'boolean') return input.value === 'true';
   if (type === 'integer' || type === 'number') return Number(input.value);
-  if (type === 'any') { try { return JSON.parse(input.value); } catch { return input.value; } }
+  if (type === 'any' || type === 'object') { try { return JSON.parse(input.value); } catch { return input.value; } }
   return input.value;
 }
 
@@ -42,25 +42,34 @@ function objectField(name, schema, required, initial, top) {
   };
 }
 
-function listField(name, schema, required, initial) {
-  const box = h('div', {class: 'list'}), entries = [], item = schema.items || {type: 'string'};
-  function push(value) {
-    const made = field(`${name} ${entries.length + 1}`, item, false, value, true);
+/* What a list's entries may be: one form, or several told apart by a fixed `type`. */
+const choicesOf = (schema) => schema.items?.anyOf || [schema.items || {type: 'string'}];
+const choiceName = (c) => Object.values(c.properties || {}).find((p) => p.const !== undefined)?.const;
+const hasExample = (s) => example(s) !== undefined || Object.values(s.properties || {}).some(hasExample) || choicesOf(s).some((c) => s.items && hasExample(c));
+
+function listField(name, schema, required, given) {
+  const box = h('div', {class: 'list'}), entries = [], choices = choicesOf(schema);
+  const initial = given ?? (schema.items?.anyOf ? choices.filter(hasExample).map(() => undefined) : undefined);
+  function push(value, choice = choices.find((c) => choiceName(c) !== undefined && choiceName(c) === value?.type) || choices[0]) {
+    const made = field(choiceName(choice) || `${name} ${entries.length + 1}`, choice, false, value, true);
     const row = h('div', {class: 'listrow'}, made.node, h('button', {type: 'button', class: 'quiet', 'aria-label': `Remove ${name} ${entries.length + 1}`, onclick: () => { entries.splice(entries.indexOf(made), 1); row.remove(); box.dispatchEvent(new Event('input', {bubbles: true})); }}, '×'));
     entries.push(made);
     box.append(row);
   }
-  for (const v of Array.isArray(initial) ? initial : []) push(v);
+  if (given === undefined && schema.items?.anyOf) choices.filter(hasExample).forEach((c) => push(undefined, c));
+  else for (const v of Array.isArray(initial) ? initial : []) push(v);
   if (required && !entries.length) push(undefined);
   const d = hint(schema);
   return {
-    node: h('fieldset', {}, h('legend', {}, name, required && h('span', {class: 'must', title: 'required'}, ' *')), d, box, h('button', {type: 'button', onclick: () => { push(example(item)); box.dispatchEvent(new Event('input', {bubbles: true})); }}, 'Add')),
+    node: h('fieldset', {}, h('legend', {}, name, required && h('span', {class: 'must', title: 'required'}, ' *')), d, box, h('div', {class: 'row'}, choices.map((c) => h('button', {type: 'button', onclick: () => { push(example(c), c); box.dispatchEvent(new Event('input', {bubbles: true})); }}, `Add ${choiceName(c) || ''}`)))),
     value() { const out = entries.map((e) => e.value()).filter((v) => v !== undefined); return out.length || required ? out : undefined; },
   };
 }
 
 function field(name, schema, required, given, bare) {
+  if (schema.const !== undefined) return {node: null, value: () => schema.const};
   const initial = given ?? example(schema), type = [].concat(schema.type || (schema.properties ? 'object' : schema.items ? 'array' : 'string')).find((t) => t !== 'null');
+  if (!schema.type && !schema.properties && !schema.items && !schema.enum) schema = {...schema, type: 'any'};
   if (type === 'object' && schema.properties) return objectField(name, schema, required, initial);
   if (type === 'array') return listField(name, schema, required, initial);
   const input = scalarInput(schema, required, initial, name), d = hint(schema);

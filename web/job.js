@@ -69,6 +69,8 @@ function keptCharts() {
   };
 }
 
+/* Ticks at whole GiB (or a half, a quarter). */
+const memoryStep = (max) => 256 * 2 ** Math.max(0, Math.ceil(Math.log2(max / 256 / 4)));
 const last = (points) => points[points.length - 1];
 const figure = (title, note, node) => h('figure', {}, h('figcaption', {}, title, note && h('span', {class: 'muted'}, ` ${note}`)), node);
 
@@ -83,7 +85,7 @@ function plots(j, charts) {
     const points = j.memory.map(([t, m]) => [f.when(t), m]);
     const limit = j.memoryMiB ? [[points[0][0], j.memoryMiB], [last(points)[0], j.memoryMiB]] : null;
     out.push(figure('GPU memory', `peak ${f.mib(j.peakMemoryMiB)}${j.memoryMiB ? ` of ${f.mib(j.memoryMiB)} reserved` : ''}`, charts.draw('memory', () => lineConfig([{label: 'used', points, fill: true, fillColor: css('--tint')}, limit && {label: 'reserved', points: limit, color: css('--bad'), dash: [5, 4]}].filter(Boolean),
-      {time: true, legend: true, y: {beginAtZero: true, ticks: {color: css('--muted'), maxTicksLimit: 5, callback: (v) => f.mib(v)}}, tooltip: (it) => `${it.dataset.label}: ${f.mib(it.parsed.y)}`}), `GPU memory: peak ${f.mib(j.peakMemoryMiB)}, reserved ${f.mib(j.memoryMiB)}`)));
+      {time: true, legend: true, y: {beginAtZero: true, ticks: {color: css('--muted'), maxTicksLimit: 6, stepSize: memoryStep(Math.max(j.memoryMiB || 0, j.peakMemoryMiB || 0)), callback: (v) => f.mib(v)}}, tooltip: (it) => `${it.dataset.label}: ${f.mib(it.parsed.y)}`}), `GPU memory: peak ${f.mib(j.peakMemoryMiB)}, reserved ${f.mib(j.memoryMiB)}`)));
   }
   const per = Object.entries(j.secondsPerEpoch || {}).sort((a, b) => a[0] - b[0]);
   if (per.length) {
@@ -186,13 +188,16 @@ export function jobView(app, params, id) {
     if (!closed) timer = setTimeout(load, !job || OVER.includes(job.state) ? 15000 : REFRESH_MS);
   }
   const onChange = (e) => {
-    const fresh = e.detail.upserted.find((j) => j.id === id);
-    if (fresh && job) {
+    const fresh = job ? e.detail.upserted.find((j) => j.id === job.id) : app.live.jobs.get(id);
+    if (fresh && !job) {
+      job = fresh;
+      draw();
+    } else if (fresh) {
       const changed = fresh.state !== job.state;
       job = detail ? {...detail, ...fresh} : fresh;
       draw();
       if (changed) load();
-    } else if (e.detail.gone.some((j) => j.id === id)) load();
+    } else if (e.detail.gone.some((j) => j.id === job?.id)) load();
   };
   app.live.addEventListener('change', onChange);
   if (job) draw(); else fill(head, h('p', {class: 'empty'}, 'Asking for the job …'));

@@ -2,6 +2,25 @@
  * the same `change` event goes out. After a break it goes on by itself. */
 import {get} from './api.js';
 
+/* A browser opens six connections to one server, for all its tabs together: a tab that nobody looks at gives
+ * its own back. */
+const HIDDEN_MS = 10000;
+export function whileSeen(stop, go) {
+  let timer = 0, stopped = false;
+  const end = () => { clearTimeout(timer); timer = 0; if (!stopped) { stopped = true; stop(); } };
+  const begin = () => { clearTimeout(timer); timer = 0; if (stopped) { stopped = false; go(); } };
+  const seen = () => { if (document.hidden) timer ||= setTimeout(end, HIDDEN_MS); else begin(); };
+  document.addEventListener('visibilitychange', seen);
+  addEventListener('pagehide', end);
+  addEventListener('pageshow', begin);
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', seen);
+    removeEventListener('pagehide', end);
+    removeEventListener('pageshow', begin);
+  };
+}
+
 const POLL_MS = 2000, POLL_MAX_MS = 10000, RETRY_STREAM_MS = 5000, GIVE_UP_MS = 4000;
 
 export const isRunning = (job) => job.state === 'Running' || job.state === 'Preempting';

@@ -1,6 +1,7 @@
 /* A log as it is written: follows, searches, keeps the last LINES_MAX lines. */
 import {request} from './api.js';
 import {h, setText} from './dom.js';
+import {whileSeen} from './live.js';
 import {copyButton} from './parts.js';
 
 const LINES_MAX = 20000, TAIL = 2000, DRAW_MAX = 4000;
@@ -110,5 +111,6 @@ export function logView(path, {running}) {
     }
   }
   load();
-  return {node, search, reload: load, close() { closed = true; abort?.abort(); }};
+  const unwatch = whileSeen(() => abort?.abort(), () => { if (running() && !closed) load(); });
+  return {node, search, reload: load, close() { closed = true; unwatch(); abort?.abort(); }};
 }

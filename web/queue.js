@@ -68,13 +68,14 @@ function groupTitle(job) {
 }
 
 export function queueItems(jobs, narrow) {
-  const items = [];
+  const items = [], seen = new Map();
   let group = null;
   for (const job of jobs) {
     const key = groupOf(job);
     if (!group || group.id !== key) {
-      group = {key: `group:${key}:${items.length ? 'n' : '0'}:${items.length}`, id: key, height: GROUP, group: true, running: isRunning(job), title: groupTitle(job), n: Math.ceil(job.ordinal), count: 0};
-      group.key = `group:${key}:${items.filter((i) => i.id === key).length}`;
+      const again = (seen.get(key) || 0) + 1;
+      seen.set(key, again);
+      group = {key: `group:${key}:${again}`, id: key, height: GROUP, group: true, running: isRunning(job), title: groupTitle(job), n: Math.ceil(job.ordinal), count: 0};
       items.push(group);
     }
     group.count++;
@@ -119,7 +120,7 @@ export function queueView(app, params) {
   const node = h('section', {class: 'queue', 'aria-label': 'Queue'}, h('h1', {class: 'unseen'}, 'Queue'), capacity.node,
     h('div', {class: 'filters', role: 'search'}, search, users, chips, mine, shown), table.node, none,
     h('details', {class: 'rules'}, h('summary', {}, 'How the order comes about'), h('p', {}, RULES), h('p', {class: 'muted'}, 'Keys: / filters, ↑ ↓ or j k move, Enter opens a job, g then q, g, s, h changes the view.')));
-  let userList = '';
+  let userList = '', shownOnce = false;
 
   function changed() {
     const p = new URLSearchParams();
@@ -158,6 +159,8 @@ export function queueView(app, params) {
     drawUsers();
     const jobs = live.list.filter(matches);
     table.set(queueItems(jobs, NARROW.matches));
+    if (!shownOnce) requestAnimationFrame(() => performance.mark('queue-shown'));
+    shownOnce = true;
     table.node.hidden = !jobs.length;
     none.hidden = !!jobs.length;
     setText(none, live.list.length ? 'No job matches the filter.' : 'No job runs or waits. All cards are free.');

@@ -18,7 +18,7 @@ function optionSchema(o) {
 function preview(doc, warnings) {
   const job = doc.job || {}, yaml = doc.yaml || (doc.manifest ? toYaml(doc.manifest) : '');
   return h('section', {class: 'panel preview'}, h('h2', {}, 'What would happen'),
-    h('p', {}, doc.position ? ['It would be number ', h('strong', {}, doc.position), ' in the queue. '] : doc.startEstimate ? 'It would not have to wait. ' : '', doc.startEstimate ? ['It would start ', h('strong', {}, f.until(doc.startEstimate)), ` (${f.clock(doc.startEstimate)}${doc.startLow && doc.startHigh ? `, likely between ${f.interval(doc.startLow, doc.startHigh)}` : ''}).` ] : 'No start can be estimated yet.'),
+    h('p', {}, doc.position ? ['It would be number ', h('strong', {}, doc.position), ' in the queue. '] : doc.startEstimate ? 'It would not have to wait. ' : '', !('startEstimate' in doc) ? 'It would be made as below.' : doc.startEstimate ? ['It would start ', h('strong', {}, f.until(doc.startEstimate)), ` (${f.clock(doc.startEstimate)}${doc.startLow && doc.startHigh ? `, likely between ${f.interval(doc.startLow, doc.startHigh)}` : ''}).` ] : 'No start can be estimated yet.'),
     job.reason && h('p', {class: 'muted'}, job.reason), warnings?.length > 0 && h('ul', {class: 'warnings'}, warnings.map((w) => h('li', {}, w))),
     h('div', {class: 'row'}, h('h3', {}, 'Rendered'), copyButton(yaml)), h('pre', {class: 'code', tabindex: 0, 'aria-label': 'Rendered YAML'}, yaml));
 }
@@ -76,26 +76,34 @@ function trainForm(app) {
   return box;
 }
 
+/* The job among the objects that a task made. */
+function madeJob(doc) {
+  const kinds = ['TrainingJob', 'Job', 'Pod'], found = (doc.objects || []).filter((o) => kinds.includes(o.kind)).sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind))[0];
+  const meta = found?.metadata || found || {};
+  return `#/job/${encodeURIComponent(`${meta.namespace || doc.namespace}/${meta.name || doc.task_id}`)}`;
+}
+
 function taskForm(params) {
   const box = h('div', {}, empty('Asking for the task definitions …')), pane = h('div');
+  let list = [];
   get('v1/task-definitions').then((doc) => {
-    const list = doc.items || doc.definitions || [];
-    const nameOf = (d) => d.name || d.metadata?.name;
+    list = doc.task_definitions || [];
     if (!list.length) { fill(box, empty('There are no task definitions yet. “berth define” makes one.')); return; }
-    const choose = h('select', {'aria-label': 'Task definition', onchange: () => open(choose.value)}, list.map((d) => h('option', {value: nameOf(d), selected: nameOf(d) === params.get('definition')}, nameOf(d))));
+    const choose = h('select', {'aria-label': 'Task definition', onchange: () => open(list[choose.selectedIndex])}, list.map((d) => h('option', {value: `${d.namespace}/${d.id}`, selected: [d.id, d.name, `${d.namespace}/${d.id}`].includes(params.get('definition'))}, d.name)));
     fill(box, h('label', {class: 'field'}, h('span', {class: 'name'}, 'Task definition'), choose), pane);
-    open(choose.value);
+    open(list[choose.selectedIndex]);
   }).catch((e) => fill(box, empty(e.message)));
-  async function open(name) {
+  async function open(d) {
     fill(pane, empty('Asking for its form …'));
     try {
-      const schema = await get(`v1/task-definitions/${encodeURIComponent(name)}/schema`);
+      const schema = await get(`v1/task-definitions/${encodeURIComponent(d.namespace)}/${encodeURIComponent(d.id)}/schema`);
+      if (schema.properties?.taskDef) schema.properties.taskDef.examples = [d.name];
       const made = sender(schema, undefined, async (dry, values, yaml) => {
         const path = `v1/jobs${dry ? '?dryRun=1' : ''}`;
-        if (yaml === null) return post(path, {definition: name, values});
-        return (await request('POST', path, `definition: ${JSON.stringify(name)}\nvalues:\n${yaml.replace(/^/gm, '  ')}\n`, {type: 'application/yaml'})).json();
+        if (yaml === null) return post(path, {taskDef: d.name, ...values});
+        return (await request('POST', path, /^taskDef:/m.test(yaml) ? yaml : `taskDef: ${JSON.stringify(d.name)}\n${yaml}`, {type: 'application/yaml'})).json();
       }, 'Create the task');
-      made.then((job) => { location.hash = `#/job/${encodeURIComponent(job.job?.id || job.id || job.uid)}`; });
+      made.then((doc) => { location.hash = madeJob(doc); });
       fill(pane, made.node);
     } catch (e) { fill(pane, empty(e.message)); }
   }
