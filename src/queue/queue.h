@@ -57,6 +57,7 @@ struct queue_config {
     const char *url;      /* of the library's calls, as containers reach it: BERTH_URL; NULL: none yet */
     const char *log_dir;  /* output of training jobs: log_dir/UID.log; NULL: not kept */
     const char *datasets; /* folder under a home that becomes /data; NULL: "datasets" */
+    const char *library;  /* folder of the Python library, for training.h; NULL: none */
     /* A token for the library's calls of one job, made in the arena; NULL: no tokens. */
     const char *(*token)(void *arg, struct arena *arena, const char *job_uid);
     /* Home folder of a user of this machine, in the arena; NULL: none. */

@@ -69,6 +69,25 @@ uint32_t live_find(const struct live *live, uint64_t id)
     return (uint32_t)(uintptr_t)map_get(live->by_id, id_key(&id)) - 1;
 }
 
+int64_t live_ordinal(const struct live *live, uint64_t id)
+{
+    uint32_t job = live_find(live, id);
+
+    return job == SCHED_NONE ? 0 : live->book.jobs.v[job].ordinal;
+}
+
+int64_t live_milli(const struct live *live, uint64_t id)
+{
+    uint32_t job = live_find(live, id);
+
+    return job == SCHED_NONE ? 0 : live->book.jobs.v[job].milli;
+}
+
+uint32_t live_running(const struct live *live, size_t i)
+{
+    return i < live->book.running.len ? live->book.running.v[i].job : SCHED_NONE;
+}
+
 const struct sched_view *live_view(const struct live *live)
 {
     return &live->view;

@@ -61,4 +61,9 @@ void live_plan(struct live *live, int64_t now_ms, struct plan *plan);
  * entry is over until then. */
 const struct sched_view *live_view(const struct live *live);
 uint32_t live_find(const struct live *live, uint64_t id); /* SCHED_NONE: no such job */
-uint64_t live_digest(const struct live *live);            /* equal for equal states */
+/* Thousandths of a GPU: its user's GPUs up to and including it; what it counts as itself. 0: no such job. */
+int64_t live_ordinal(const struct live *live, uint64_t id);
+int64_t live_milli(const struct live *live, uint64_t id);
+/* The i-th of those that run, in the policy's order; SCHED_NONE past the last. */
+uint32_t live_running(const struct live *live, size_t i);
+uint64_t live_digest(const struct live *live); /* equal for equal states */

@@ -1,0 +1,250 @@
+/* What people ask of jobs. */
+#include "control/util.h"
+#include "queue/internal.h"
+#include "registry/access.h"
+
+static int check(struct queue *queue, const struct identity *who, const char *uid, const struct object **ret,
+                 struct err *err)
+{
+    *ret = store_by_uid(queue->store, uid);
+    if (!*ret)
+        return err_set(err, ERR_NOT_FOUND, "there is no job '%s'", uid);
+    if (!queue_may(queue, who, uid, true))
+        return err_set(err, ERR_FORBIDDEN, "'%s' is not yours: only its owner and admins may do that",
+                       (*ret)->name);
+    return 0;
+}
+
+static int delete_object(struct queue *queue, const struct object *object, struct err *err)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct failure failure = {0};
+    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth"};
+    struct delete_options options = {.propagation = PROPAGATE_BACKGROUND, .uid = object->uid};
+    struct written written;
+
+    if (registry_delete(queue->registry, &write, object->kind, object->ns, object->name, &options, &written) <
+        0)
+        return err_set(err, ERR_CONFLICT, "%s", failure.message);
+    return 0;
+}
+
+int queue_cancel(struct queue *queue, const struct identity *who, const char *uid, struct err *err)
+{
+    const struct object *object;
+    struct unit *unit = unit_find(queue, uid);
+    CLEANUP(free) char *reason = mem_printf("cancelled by %s", who ? who->user : "Berth");
+
+    if (check(queue, who, uid, &object, err) < 0)
+        return -1;
+    if (phase_is_over(row_phase(queue, uid)))
+        return err_set(err, ERR_CONFLICT, "job '%s' is over", object->name);
+    if (object->kind->id != KIND_TRAINING_JOB) {
+        log_info("%s/%s: %s", object->ns, object->name, reason);
+        return delete_object(queue, object, err);
+    }
+    if (!unit)
+        return err_set(err, ERR_CONFLICT, "job '%s' is over", object->name);
+    if (phase_holds(unit->w.phase)) {
+        act_stop(queue, unit, STOP_CANCEL, NULL, reason);
+        return 0;
+    }
+    life_over(queue, unit, PHASE_CANCELLED, reason);
+    tell_owner(queue, unit, "Normal", "Cancelled", "%s", reason);
+    unit_drop(queue, unit);
+    return 0;
+}
+
+static bool edit_priority(void *arg, struct arena *arena, struct json *doc)
+{
+    int32_t priority = *(const int32_t *)arg;
+    struct json *labels = json_need_object(arena, json_need_object(arena, doc, "metadata"), "labels");
+    int64_t value = priority;
+
+    json_set_string(arena, labels, "priority",
+                    value < 0 ? arena_printf(arena, "0-%lld", (long long)-value)
+                              : arena_printf(arena, "%lld", (long long)value));
+    return true;
+}
+
+int queue_set_priority(struct queue *queue, const struct identity *who, const char *uid, int32_t priority,
+                       struct err *err)
+{
+    const struct object *object;
+
+    if (priority > PRIORITY_MAX || priority < -PRIORITY_MAX)
+        return err_set(err, ERR_INVALID, "priority not in %d..%d", -PRIORITY_MAX, PRIORITY_MAX);
+    if (check(queue, who, uid, &object, err) < 0)
+        return -1;
+    if (edit_object(queue, object, edit_priority, &priority, NULL) < 0)
+        return err_set(err, ERR_CONFLICT, "'%s' could not be changed", object->name);
+    unit_list units = {0};
+    row_units(queue, uid, &units);
+    VEC_EACH(&units, it) {
+        (*it)->w.priority = priority;
+        unit_tell(queue, *it);
+    }
+    vec_done(&units);
+    return 0;
+}
+
+static bool edit_claim(void *arg, struct arena *arena, struct json *doc)
+{
+    char text[CLOCK_TEXT_MAX];
+
+    (void)arg;
+    json_set_string(arena, json_need_object(arena, json_need_object(arena, doc, "metadata"), "annotations"),
+                    CLAIM_ANNOTATION, clock_format(clock_now(), text));
+    return true;
+}
+
+int queue_claim(struct queue *queue, const struct identity *who, const char *uid, struct err *err)
+{
+    const struct object *object;
+    unit_list units = {0};
+
+    if (check(queue, who, uid, &object, err) < 0)
+        return -1;
+    if (!phase_is_waiting(row_phase(queue, uid)))
+        return err_set(err, ERR_CONFLICT, "job '%s' does not wait: there is nothing to claim", object->name);
+    if (queue->config.preemption == PREEMPTION_OFF)
+        return err_set(err, ERR_CONFLICT, "preemption is off on this server: jobs wait until others end");
+    if (edit_object(queue, object, edit_claim, NULL, NULL) < 0)
+        return err_set(err, ERR_CONFLICT, "'%s' could not be changed", object->name);
+    row_units(queue, uid, &units);
+    VEC_EACH(&units, it) {
+        (*it)->w.asked = true;
+        unit_tell(queue, *it);
+    }
+    vec_done(&units);
+    return 0;
+}
+
+/* ---- again ---- */
+
+static struct json *without_server_fields(struct arena *arena, const struct json *doc, const char *user)
+{
+    static const char *const kept[] = {"labels", "annotations"};
+    struct json *out = json_new_object(arena), *meta = json_set_object(arena, out, "metadata");
+    const char *name = json_string_or(json_at(doc, "metadata.name"), "job");
+    size_t len = strlen(name);
+
+    while (len > 0 && name[len - 1] >= '0' && name[len - 1] <= '9') /* NAME-again-xxxxx stays short */
+        len--;
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++)
+        if (json_get(json_get(doc, "metadata"), kept[i]))
+            json_set(arena, meta, kept[i], *json_copy(arena, json_get(json_get(doc, "metadata"), kept[i])));
+    json_remove(json_get(meta, "annotations"), CLAIM_ANNOTATION);
+    json_remove(json_get(meta, "annotations"), STOP_ANNOTATION);
+    json_remove(json_get(meta, "annotations"), QUEUE_CARDS_ANNOTATION);
+    json_remove(json_get(meta, "annotations"), "kubectl.kubernetes.io/last-applied-configuration");
+    if (user)
+        json_set_string(arena, json_need_object(arena, meta, "annotations"), OWNER_ANNOTATION, user);
+    json_set_string(arena, meta, "name", object_generate_name(arena, arena_printf(arena, "%s-", name)));
+    json_set(arena, out, "spec", *json_copy(arena, json_get(doc, "spec")));
+    return out;
+}
+
+int queue_rerun(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+                const char **ret, struct err *err)
+{
+    const struct object *object;
+    struct failure failure = {0};
+    struct write write = {.arena = arena, .failure = &failure, .manager = "berth", .who = who};
+    struct written written;
+    const struct json *old;
+    struct json *doc;
+
+    if (check(queue, who, uid, &object, err) < 0)
+        return -1;
+    old = object_json(object, arena);
+    doc = without_server_fields(arena, old,
+                                json_get_string(json_at(old, "metadata.annotations"), OWNER_ANNOTATION));
+    if (object->kind->id == KIND_JOB) {
+        json_remove(json_get(doc, "spec"), "selector");
+        json_remove(json_at(doc, "spec.template.metadata"), "labels");
+        json_remove(json_at(doc, "metadata"), "labels");
+        if (json_at(old, "metadata.labels.user"))
+            json_set_string(arena, json_need_object(arena, json_get(doc, "metadata"), "labels"), "user",
+                            json_at_string(old, "metadata.labels.user"));
+    }
+    if (object->kind->id == KIND_POD)
+        json_remove(json_get(doc, "spec"), "nodeName");
+    if (registry_create(queue->registry, &write, object->kind, object->ns, doc, &written) < 0)
+        return err_set(err, failure.code == 403 ? ERR_FORBIDDEN : ERR_INVALID, "%s", failure.message);
+    *ret = arena_strdup(arena, written.object->uid);
+    return 0;
+}
+
+/* ---- what if ---- */
+
+#define DRY_UID "00000000-0000-0000-0000-000000000000"
+
+int queue_dry_run(struct queue *queue, const struct identity *who, const struct json *doc,
+                  struct arena *arena, struct json **ret, struct err *err)
+{
+    const char *kind_name = json_string_or(json_get(doc, "kind"), "TrainingJob");
+    const struct kind *kind = streq(kind_name, "Pod") ? kind_by_id(KIND_POD) : kind_by_id(KIND_TRAINING_JOB);
+    struct json *copy = json_copy(arena, doc), *meta = json_need_object(arena, copy, "metadata");
+    static const char *const copied[] = {"position", "startEstimate", "startLow", "startHigh"};
+    CLEANUP(object_unref) struct object *object = NULL;
+    struct json *out = json_new_object(arena), *row;
+    struct unit *unit;
+    char time[CLOCK_TEXT_MAX];
+
+    json_set_string(arena, meta, "uid", DRY_UID);
+    json_set_string(arena, meta, "resourceVersion", "1");
+    json_set_string(arena, meta, "creationTimestamp", clock_format(clock_now(), time));
+    if (!json_get(meta, "name"))
+        json_set_string(arena, meta, "name", "job");
+    if (who && !json_get(json_get(meta, "labels"), "user") && access_is_known(who))
+        json_set_string(arena, json_need_object(arena, meta, "annotations"), OWNER_ANNOTATION, who->user);
+    json_remove(copy, "status");
+    object = object_new(kind, arena, copy);
+    unit = kind->id == KIND_POD ? unit_read_pod(queue, object) : unit_read_training(queue, object);
+    if (!unit)
+        return err_set(err, ERR_INVALID, "it would not queue here");
+    unit_tell(queue, unit);
+    unit_forecast(queue, unit);
+    row = row_json(queue, who, DRY_UID, arena);
+    unit_drop(queue, unit);
+    queue->plan_at = 0;
+    if (!row)
+        return err_set(err, ERR_INTERNAL, "it could not be placed");
+    for (size_t i = 0; i < ARRAY_LEN(copied); i++)
+        json_set(arena, out, copied[i], *json_get(row, copied[i]));
+    json_set(arena, out, "job", *row);
+    *ret = out;
+    return 0;
+}
+
+/* ---- ports ---- */
+
+static bool has_port(const char *mapping, uint16_t port)
+{
+    struct str rest = str_from(mapping), pair;
+
+    while (mapping && str_split(&rest, ',', &pair)) {
+        struct str right = str_trim(pair), left;
+        uint64_t n;
+
+        if (str_split(&right, ':', &left) && str_to_uint(str_trim(left), &n) && n == port)
+            return true;
+    }
+    return false;
+}
+
+bool queue_port_taken(struct queue *queue, uint16_t port, struct arena *arena, const char **name)
+{
+    UNITS_EACH(queue, it)
+    {
+        const struct object *object =
+            it->kind == KIND_TRAINING_JOB ? store_by_uid(queue->store, it->uid) : NULL;
+
+        if (object && has_port(json_at_string(object_json(object, arena), "spec.portMapping"), port)) {
+            *name = arena_strdup(arena, it->name);
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,99 @@
+#include "queue/job_row.h"
+
+#include "control/util.h"
+
+enum phase job_row_phase(struct queue *queue, const struct object *job)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct json *status = json_get(object_json(job, &arena), "status");
+    bool running = false, preempting = false;
+
+    if (condition_is(status, "Complete", "True"))
+        return PHASE_SUCCEEDED;
+    if (condition_is(status, "Failed", "True"))
+        return PHASE_FAILED;
+    UNITS_EACH(queue, it)
+    if (it->job && streq(it->job, job->uid)) {
+        running = running || it->w.phase == PHASE_RUNNING;
+        preempting = preempting || it->w.phase == PHASE_PREEMPTING;
+    }
+    return running ? PHASE_RUNNING : preempting ? PHASE_PREEMPTING : PHASE_PENDING;
+}
+
+static bool is_over(const struct object *job)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct json *status = json_get(object_json(job, &arena), "status");
+
+    return condition_is(status, "Complete", "True") || condition_is(status, "Failed", "True");
+}
+
+struct sum {
+    int64_t first, last, gpu_ms;
+};
+
+static bool add_span(void *arg, const struct record *record)
+{
+    struct sum *sum = arg;
+    int64_t until = record->until_ms ? record->until_ms : now_ms();
+
+    if (!sum->first || record->time_ms < sum->first)
+        sum->first = record->time_ms;
+    sum->last = until > sum->last ? until : sum->last;
+    sum->gpu_ms += until - record->time_ms;
+    return true;
+}
+
+static void set_facts(struct arena *arena, struct json *out, const struct json *doc)
+{
+    json_set_string(arena, out, "image",
+                    json_string_or(json_at(doc, "spec.template.spec.containers.0.image"), ""));
+    json_set_ms(arena, out, "submitted",
+                time_of(json_at(doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC);
+    json_set_ms(arena, out, "started", time_of(json_at(doc, "status.startTime"), 0) / NSEC_PER_MSEC);
+}
+
+/* One record when it ends, or is deleted before. */
+static void record_end(struct queue *queue, const struct object *job, enum phase phase)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(buf_done) struct buf text = {0};
+    const struct json *doc = object_json(job, &arena);
+    struct json *out = row_json(queue, NULL, job->uid, &arena);
+    int64_t now = now_ms(), made = time_of(json_at(doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC;
+    struct record_query query = {.type = RECORD_SPAN, .job = job->uid};
+    struct record record = {.type = RECORD_JOB, .time_ms = now, .job = job->uid, .tag = phase_name(phase)};
+    struct sum sum = {0};
+    struct str user = object_label(job, "user");
+
+    if (!out)
+        return;
+    store_records(queue->store, &query, add_span, &sum, NULL);
+    if (!json_get_string(out, "user") && user.s)
+        json_set_string(&arena, out, "user", arena_strndup(&arena, user.s, user.len));
+    record.user = json_get_string(out, "user");
+    set_facts(&arena, out, doc);
+    json_set_string(&arena, out, "state", phase_name(phase));
+    json_set_ms(&arena, out, "finished", now);
+    json_set_real(&arena, out, "waitedSeconds", sum.first > made ? (double)(sum.first - made) / 1000 : 0);
+    json_set_real(&arena, out, "ranSeconds", (double)(now - (sum.first ? sum.first : made)) / 1000);
+    json_set_real(&arena, out, "gpuHours", (double)sum.gpu_ms / 3600000);
+    json_write(&text, out);
+    record.doc = buf_view(&text);
+    store_record(queue->store, &record);
+}
+
+void job_row_changed(struct queue *queue, const struct store_event *event)
+{
+    const struct object *job = event->object;
+
+    queue->revision++;
+    notify_row(queue, job->uid);
+    if (event->op == STORE_MODIFIED && is_over(job) && !is_over(event->before))
+        record_end(queue, job, job_row_phase(queue, job));
+    else if (event->op == STORE_DELETED && !is_over(event->before ? event->before : job))
+        record_end(queue, event->before ? event->before : job, PHASE_CANCELLED);
+    UNITS_EACH(queue, it) /* labels of a Job count for its pods */
+    if (it->job && streq(it->job, job->uid))
+        queue_dirty(queue, it->uid);
+}

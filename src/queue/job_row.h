@@ -1,0 +1,8 @@
+/* job_row - rows of batch/v1 Jobs: their end is recorded when their object says so. */
+#pragma once
+
+#include "queue/internal.h"
+
+void job_row_changed(struct queue *queue, const struct store_event *event);
+/* Which phase a Job's document is in, by its conditions and its pods. */
+enum phase job_row_phase(struct queue *queue, const struct object *job);

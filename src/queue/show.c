@@ -1,0 +1,500 @@
+/* One job: looking it up, all that is known of it, why it waits. */
+#include "control/util.h"
+#include "queue/internal.h"
+#include "registry/access.h"
+
+#define AHEAD_MAX  20
+#define SERIES_MAX 2000 /* points of one metric */
+
+/* ---- looking up ---- */
+
+/* A pod of a Job or TrainingJob stands for its owner. */
+static const char *row_of(struct queue *queue, const struct object *object)
+{
+    for (uint32_t i = 0; object->kind->id == KIND_POD && i < object->owner_count; i++) {
+        char uid[64];
+        const struct object *owner;
+
+        snprintf(uid, sizeof(uid), "%.*s", STR_ARG(object->owners[i]));
+        owner = store_by_uid(queue->store, uid);
+        if (owner && (owner->kind->id == KIND_JOB || owner->kind->id == KIND_TRAINING_JOB))
+            return owner->uid;
+    }
+    return object->uid;
+}
+
+static bool is_queued_kind(const struct object *object)
+{
+    int kind = object->kind->id;
+
+    return kind == KIND_POD || kind == KIND_JOB || kind == KIND_TRAINING_JOB;
+}
+
+struct search {
+    const char *ns, *name;
+    const char *found;
+    int hits;
+    struct arena *arena;
+};
+
+static void hit(struct search *search, const char *uid)
+{
+    if (search->found && streq(search->found, uid))
+        return;
+    search->found = arena_strdup(search->arena, uid);
+    search->hits++;
+}
+
+static void search_kind(struct queue *queue, int kind, struct search *search)
+{
+    const struct object *object;
+
+    if (search->ns) {
+        if ((object = store_get(queue->store, kind, search->ns, search->name)))
+            hit(search, row_of(queue, object));
+        return;
+    }
+    OBJECTS_EACH(store_list(queue->store, kind, NULL), it)
+        if (streq((*it)->name, search->name))
+            hit(search, row_of(queue, *it));
+}
+
+static void search_all(struct queue *queue, struct search *search)
+{
+    static const int kinds_of_rows[] = {KIND_TRAINING_JOB, KIND_JOB, KIND_POD};
+
+    for (size_t i = 0; i < ARRAY_LEN(kinds_of_rows) && !search->hits; i++)
+        search_kind(queue, kinds_of_rows[i], search);
+}
+
+static bool search_record(void *arg, const struct record *record)
+{
+    struct search *search = arg;
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct json *doc = NULL;
+
+    if (json_parse(record->doc, &arena, &doc, NULL, NULL) < 0 ||
+        !streq(json_get_string(doc, "name"), search->name) ||
+        (search->ns && !streq(json_get_string(doc, "namespace"), search->ns)))
+        return true;
+    hit(search, record->job);
+    return false;
+}
+
+static bool is_there(void *arg, const struct record *record)
+{
+    (void)record;
+    *(bool *)arg = true;
+    return false;
+}
+
+static int find_ended(struct queue *queue, const char *id, struct search *search, struct err *err)
+{
+    struct record_query by_uid = {.type = RECORD_JOB, .job = id, .limit = 1};
+    struct record_query by_name = {.type = RECORD_JOB, .newest_first = true};
+    bool there = false;
+
+    if (store_records(queue->store, &by_uid, is_there, &there, err) < 0)
+        return -1;
+    if (there) {
+        hit(search, id);
+        return 0;
+    }
+    return store_records(queue->store, &by_name, search_record, search, err);
+}
+
+int queue_find(struct queue *queue, const char *id, const char *own, struct arena *arena, const char **ret,
+               struct err *err)
+{
+    const struct object *object = store_by_uid(queue->store, id);
+    const char *slash = strchr(id, '/');
+    struct search search = {.name = slash ? slash + 1 : id, .arena = arena};
+
+    if (object && is_queued_kind(object)) {
+        *ret = arena_strdup(arena, row_of(queue, object));
+        return 0;
+    }
+    search.ns = slash ? arena_strndup(arena, id, (size_t)(slash - id)) : own;
+    search_all(queue, &search);
+    if (!search.hits && !slash && own) {
+        search.ns = NULL;
+        search_all(queue, &search);
+    }
+    if (!search.hits && find_ended(queue, id, &search, err) < 0)
+        return -1;
+    if (search.hits > 1)
+        return err_set(err, ERR_CONFLICT, "there are %d jobs called '%s': say NAMESPACE/NAME", search.hits,
+                       id);
+    if (!search.hits)
+        return err_set(err, ERR_NOT_FOUND, "there is no job '%s'", id);
+    *ret = search.found;
+    return 0;
+}
+
+bool queue_may(struct queue *queue, const struct identity *who, const char *uid, bool change)
+{
+    const struct object *object = store_by_uid(queue->store, uid);
+
+    if (!who || access_is_admin(who))
+        return true;
+    if (!object)
+        return false;
+    return access_allowed(queue->registry, who,
+                          &(struct access){.verb = change ? "delete" : "get",
+                                           .kind = object->kind,
+                                           .subresource = "",
+                                           .ns = object->ns,
+                                           .name = object->name,
+                                           .path = ""});
+}
+
+const char *queue_log_path(struct queue *queue, const char *uid, struct arena *arena)
+{
+    return queue->log_dir ? arena_printf(arena, "%s/%s.log", queue->log_dir, uid) : NULL;
+}
+
+/* ---- one row, of the queue or ended ---- */
+
+struct ended {
+    struct arena *arena;
+    struct json *doc;
+    const struct identity *who;
+};
+
+static bool take_ended(void *arg, const struct record *record)
+{
+    struct ended *ended = arg;
+
+    if (json_parse(record->doc, ended->arena, &ended->doc, NULL, NULL) < 0)
+        return true;
+    json_set_bool(ended->arena, ended->doc, "mine",
+                  ended->who && (streq(ended->who->user, json_get_string(ended->doc, "user")) ||
+                                 streq(ended->who->user, json_get_string(ended->doc, "namespace"))));
+    return false;
+}
+
+int queue_job(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+              struct json **ret, struct err *err)
+{
+    struct ended ended = {.arena = arena, .who = who};
+    struct record_query query = {.type = RECORD_JOB, .job = uid, .newest_first = true, .limit = 1};
+
+    if (!phase_is_over(row_phase(queue, uid)))
+        *ret = row_json(queue, who, uid, arena);
+    else
+        *ret = NULL;
+    if (*ret)
+        return 0;
+    if (store_records(queue->store, &query, take_ended, &ended, err) < 0)
+        return -1;
+    *ret = ended.doc ? ended.doc : row_json(queue, who, uid, arena);
+    return *ret ? 0 : err_set(err, ERR_NOT_FOUND, "there is no job '%s'", uid);
+}
+
+/* ---- all of it ---- */
+
+struct series {
+    struct arena *arena;
+    struct json *list;
+};
+
+static bool add_history(void *arg, const struct record *record)
+{
+    struct series *series = arg;
+    struct json *doc = NULL;
+
+    if (json_parse(record->doc, series->arena, &doc, NULL, NULL) < 0)
+        return true;
+    json_set_ms(series->arena, doc, "time", record->time_ms);
+    json_push(series->arena, series->list, *doc);
+    return true;
+}
+
+static bool add_metric(void *arg, const struct record *record)
+{
+    struct series *series = arg; /* list: an object of arrays */
+    struct json *doc = NULL, *points, *point;
+    char time[CLOCK_TEXT_MAX];
+
+    if (json_parse(record->doc, series->arena, &doc, NULL, NULL) < 0)
+        return true;
+    points = json_get(series->list, record->tag);
+    if (!points)
+        points = json_set_array(series->arena, series->list, record->tag);
+    if (points->len >= SERIES_MAX)
+        return true;
+    point = json_push(series->arena, points, *json_new_array(series->arena));
+    json_push_string(series->arena, point, ms_text(record->time_ms, time));
+    json_push(series->arena, point, json_get(doc, "step") ? *json_get(doc, "step") : json_of_int(0));
+    json_push(series->arena, point, json_get(doc, "value") ? *json_get(doc, "value") : json_of_int(0));
+    return true;
+}
+
+static bool add_memory(void *arg, const struct record *record)
+{
+    struct series *series = arg;
+    struct json *doc = NULL, *point;
+    char time[CLOCK_TEXT_MAX];
+
+    if (json_parse(record->doc, series->arena, &doc, NULL, NULL) < 0 || series->list->len >= SERIES_MAX)
+        return true;
+    point = json_push(series->arena, series->list, *json_new_array(series->arena));
+    json_push_string(series->arena, point, ms_text(record->time_ms, time));
+    json_push(series->arena, point, json_of_int(json_int(json_get(doc, "mib"), 0)));
+    return true;
+}
+
+struct pods {
+    struct arena *arena;
+    struct json *list;
+};
+
+static void add_pod_json(struct pods *pods, const struct object *object)
+{
+    const struct json *doc = object_json(object, pods->arena);
+    struct json *out = json_push_object(pods->arena, pods->list);
+    const struct json *end = json_at(doc, "status.containerStatuses.0.state.terminated.finishedAt");
+
+    json_set_string(pods->arena, out, "name", object->name);
+    json_set_string(pods->arena, out, "phase", json_string_or(json_at(doc, "status.phase"), "Pending"));
+    json_set_string(pods->arena, out, "started", json_at_string(doc, "status.startTime"));
+    json_set_string(pods->arena, out, "finished", json_string(end));
+}
+
+static void add_pod(void *arg, const struct object *object)
+{
+    if (object->kind->id == KIND_POD)
+        add_pod_json(arg, object);
+}
+
+static void set_pods(struct queue *queue, const struct object *object, struct arena *arena, struct json *out)
+{
+    struct pods pods = {arena, json_set_array(arena, out, "pods")};
+
+    if (object && object->kind->id == KIND_POD)
+        add_pod_json(&pods, object);
+    else if (object)
+        store_dependents(queue->store, object->uid, add_pod, &pods);
+}
+
+static void set_events(struct queue *queue, const struct object *object, struct arena *arena,
+                       struct json *out)
+{
+    struct json *list = json_set_array(arena, out, "events");
+
+    if (!object)
+        return;
+    OBJECTS_EACH(store_list(queue->store, KIND_EVENT, object->ns), it) {
+        const struct json *doc = object_json(*it, arena);
+        struct json *event;
+
+        if (!streq(json_at_string(doc, "involvedObject.uid"), object->uid))
+            continue;
+        event = json_push_object(arena, list);
+        json_set_ms(arena, event, "time",
+                    time_of(json_get(doc, "lastTimestamp"), time_of(json_get(doc, "eventTime"), 0)) /
+                        NSEC_PER_MSEC);
+        json_set_string(arena, event, "type", json_get_string(doc, "type"));
+        json_set_string(arena, event, "reason", json_get_string(doc, "reason"));
+        json_set_string(arena, event, "message", json_get_string(doc, "message"));
+    }
+}
+
+static int set_series(struct queue *queue, const char *uid, bool private, struct arena *arena,
+                      struct json *out, struct err *err)
+{
+    const struct {
+        const char *key;
+        enum record_type type;
+        bool (*fn)(void *arg, const struct record *record);
+        bool object, private;
+    } parts[] = {
+        {"history", RECORD_TRANSITION, add_history, false, false},
+        {"epochs", RECORD_EPOCH, add_history, false, false},
+        {"metrics", RECORD_METRIC, add_metric, true, true},
+        {"memory", RECORD_MEMORY, add_memory, false, false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        struct series series = {arena, parts[i].object ? json_new_object(arena) : json_new_array(arena)};
+        struct record_query query = {.type = parts[i].type, .job = uid};
+
+        if ((private || !parts[i].private) &&
+            store_records(queue->store, &query, parts[i].fn, &series, err) < 0)
+            return -1;
+        json_set(arena, out, parts[i].key, *series.list);
+    }
+    return 0;
+}
+
+int queue_show(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+               struct json **ret, struct err *err)
+{
+    const struct object *object = store_by_uid(queue->store, uid);
+    const struct json *doc = object ? object_json(object, arena) : NULL, *times, *command;
+    bool private = queue_may(queue, who, uid, false);
+    struct json *out;
+
+    if (queue_job(queue, who, uid, arena, &out, err) < 0 ||
+        set_series(queue, uid, private, arena, out, err) < 0)
+        return -1;
+    times = json_at(doc, "status.secondsPerEpoch");
+    json_set(arena, out, "secondsPerEpoch", times ? *times : *json_new_object(arena));
+    if (private && doc)
+        json_set(arena, out, "manifest", *doc);
+    else
+        json_set_null(arena, out, "manifest");
+    set_pods(queue, object, arena, out);
+    if (private)
+        set_events(queue, object, arena, out);
+    else
+        json_set_array(arena, out, "events");
+    command = json_get(json_at(doc, "metadata.annotations"), "berth.dev/command");
+    json_set_string(arena, out, "command", private ? json_string(command) : NULL);
+    *ret = out;
+    return 0;
+}
+
+/* ---- why ---- */
+
+static void set_ahead(struct queue *queue, const struct wait *wait, struct arena *arena, struct json *list)
+{
+    const struct plan *plan = explain_plan(queue);
+
+    VEC_EACH(&plan->waits, it) {
+        const struct unit *unit = unit_by_id(queue, live_view(queue->live)->jobs[it->job].id);
+        CLEANUP(buf_done) struct buf text = {0};
+        struct json *out;
+
+        if (!unit || it->position >= wait->position || list->len >= AHEAD_MAX)
+            continue;
+        out = json_push_object(arena, list);
+        sched_ordinal_text(it->ordinal, &text);
+        json_set_string(arena, out, "id", unit_row(unit));
+        json_set_string(arena, out, "name", unit->w.name);
+        json_set_string(arena, out, "user", unit->w.user);
+        json_set_real(arena, out, "ordinal", (double)it->ordinal / 1000);
+        json_set_int(arena, out, "gpus", unit->w.demand.min_gpus);
+        json_set_string(arena, out, "why",
+                        unit->w.demand.max_gpus == 0 ? "needs no GPU"
+                                                     : arena_printf(arena, "%s GPU of its user", text.data));
+    }
+}
+
+struct freeing {
+    const struct unit *unit;
+    int64_t when;
+    const char *how;
+};
+
+static int by_when(const void *a, const void *b)
+{
+    const struct freeing *x = a, *y = b;
+
+    return x->when < y->when ? -1 : x->when > y->when;
+}
+
+static struct freeing freeing_of(struct queue *queue, const struct unit *it, const struct unit *unit,
+                                 int64_t ordinal)
+{
+    struct freeing f = {.unit = it, .how = "ends"};
+    double left = it->forecast.points
+                      ? forecast_seconds(&it->forecast, workload_gpus(&it->w), unit_shared(queue, it))
+                      : 0;
+
+    f.when = now_ms() + (int64_t)(left * 1000);
+    if (it->stop.kind) {
+        f.how = "is stopping";
+        f.when = it->stop.until_ms ? it->stop.until_ms : now_ms();
+    } else if (live_ordinal(queue->live, it->w.id) > ordinal && !it->w.keep &&
+               !workload_in_last_epoch(&it->w)) {
+        f.how = queue->config.preemption == PREEMPTION_AUTO  ? "can be preempted"
+                : queue->config.preemption == PREEMPTION_ASK ? "can be claimed (berth claim)"
+                                                             : "ends";
+    } else if (it->kind == KIND_POD && it->w.declared_ms == 0) {
+        f.how = "ends (nobody knows when)";
+    }
+    (void)unit;
+    return f;
+}
+
+static void set_frees(struct queue *queue, const struct unit *unit, int64_t ordinal, struct arena *arena,
+                      struct json *list)
+{
+    VEC(struct freeing) all = {0};
+
+    UNITS_EACH(queue, it)
+    if (workload_gpus(&it->w) > 0)
+        vec_push(&all, freeing_of(queue, it, unit, ordinal));
+    if (all.len)
+        qsort(all.v, all.len, sizeof(*all.v), by_when);
+    VEC_EACH(&all, it) {
+        struct json *out;
+
+        if (list->len >= AHEAD_MAX)
+            break;
+        out = json_push_object(arena, list);
+        json_set_string(arena, out, "id", unit_row(it->unit));
+        json_set_string(arena, out, "name", it->unit->w.name);
+        json_set_string(arena, out, "user", it->unit->w.user);
+        json_set_int(arena, out, "gpus", workload_gpus(&it->unit->w));
+        json_set_ms(arena, out, "when", it->when);
+        json_set_string(arena, out, "how", it->how);
+    }
+    vec_done(&all);
+}
+
+static const char *why_text(const struct json *row, const struct json *ahead, const struct json *frees,
+                            struct arena *arena)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    const struct json *position = json_get(row, "position"), *first = json_item(frees, 0);
+    const char *start = json_get_string(row, "startEstimate");
+
+    buf_printf(&text, "%s is %s: %s.", json_string_or(json_get(row, "name"), ""),
+               json_string_or(json_get(row, "state"), ""), json_string_or(json_get(row, "reason"), ""));
+    if (json_is(position, JSON_INT))
+        buf_printf(&text, "\nPosition %lld in the queue; %zu ahead of it.", (long long)json_int(position, 0),
+                   json_len(ahead));
+    if (json_is(position, JSON_INT) && first)
+        buf_printf(&text, "\nNext to free GPUs: %s (%s).", json_string_or(json_get(first, "name"), ""),
+                   json_string_or(json_get(first, "how"), ""));
+    if (start)
+        buf_printf(&text, "\nExpected to start about %s (between %s and %s).", start,
+                   json_string_or(json_get(row, "startLow"), "?"),
+                   json_string_or(json_get(row, "startHigh"), "?"));
+    return arena_strndup(arena, text.data, text.len);
+}
+
+int queue_why(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+              struct json **ret, struct err *err)
+{
+    static const char *const copied[] = {"position", "reason", "startEstimate", "startLow", "startHigh"};
+    struct json *row, *out = json_new_object(arena), *ahead = json_new_array(arena),
+                      *frees = json_new_array(arena);
+    unit_list units = {0};
+    const struct wait *wait = NULL;
+
+    if (queue_job(queue, who, uid, arena, &row, err) < 0)
+        return -1;
+    row_units(queue, uid, &units);
+    VEC_EACH(&units, it) {
+        const struct wait *its = phase_is_waiting((*it)->w.phase) ? explain_find(queue, *it) : NULL;
+
+        if (its && (!wait || its->position < wait->position))
+            wait = its;
+    }
+    if (wait) {
+        set_ahead(queue, wait, arena, ahead);
+        set_frees(queue, units.v[0], wait->ordinal, arena, frees);
+    }
+    vec_done(&units);
+    json_set_string(arena, out, "job", uid);
+    for (size_t i = 0; i < ARRAY_LEN(copied); i++)
+        json_set(arena, out, copied[i], *json_get(row, copied[i]));
+    json_set(arena, out, "ahead", *ahead);
+    json_set(arena, out, "frees", *frees);
+    json_set_string(arena, out, "text", why_text(row, ahead, frees, arena));
+    *ret = out;
+    return 0;
+}
