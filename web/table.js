@@ -14,6 +14,7 @@ export class VirtualTable {
     this.items = [];
     this.offsets = [0];
     this.rows = new Map();
+    this.spare = []; /* rows that went out of sight, for those that come into it */
     this.active = null; /* key of the row that Tab reaches */
     this.head = h('thead', {role: 'rowgroup'}, h('tr', {role: 'row', 'aria-rowindex': 1}, columns.map((c) =>
       h('th', {role: 'columnheader', scope: 'col', class: `c-${c.key} ${c.class || ''}`, title: c.label}, c.title))));
@@ -72,6 +73,7 @@ export class VirtualTable {
         if (tr === focused) this.node.focus({preventScroll: true});
         tr.remove();
         this.rows.delete(key);
+        if (!tr.classList.contains('group') && this.spare.length < 100) this.spare.push(tr);
       }
     let before = this.topPad;
     for (const [key, i] of wanted) {
@@ -95,6 +97,12 @@ export class VirtualTable {
   }
 
   #make(item) {
+    const spare = item.group ? null : this.spare.pop();
+    if (spare) {
+      spare.dataset.key = item.key;
+      spare.data = null;
+      return spare;
+    }
     const tr = h('tr', {role: 'row', 'data-key': item.key, css: {height: `${item.height}px`}});
     if (item.group) {
       tr.className = 'group';
