@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "engine/local/internal.h"
+#include "engine/local/offload.h"
 
 #include <stdarg.h>
 
@@ -303,6 +304,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     engine->pods = map_new();
     engine->tail = &engine->head;
     engine->logs = log_watch_new(engine->loop);
+    engine->offload = offload_new(engine->loop);
     engine->retry = loop_timer_new(engine->loop, on_retry, engine);
     ops_init(engine);
     usage_start(engine);
@@ -365,6 +367,7 @@ void local_engine_close(struct local_engine *engine)
     engine->logs = NULL;
     loop_timer_free(engine->retry);
     engine->retry = NULL;
+    offload_close(TAKE_PTR(engine->offload));
     if (engine->commit)
         engine->commit->engine = NULL;
     engine->commit = NULL;

@@ -49,7 +49,9 @@ struct run {
     bool probe_failed; /* startup or liveness says that it has to end */
     struct hook *hook; /* postStart or preStop under way */
     int64_t started;   /* when the runtime says so */
-    int64_t stop_by;   /* monotonic: when KILL comes */
+    struct opens *opens;
+    void (*opens_then)(struct run *run);
+    int64_t stop_by; /* monotonic: when KILL comes */
     struct probes *probes;
     struct usage_point used[USAGE_POINTS]; /* the newest first */
 };
@@ -63,7 +65,7 @@ struct pod_user {
     gid_t gid;
     gid_t groups[IMAGE_GROUPS_MAX];
     size_t groups_len;
-    char name[64], home[1024];
+    char name[64], group[64], home[1024];
 };
 
 struct pod {
@@ -79,7 +81,7 @@ struct pod {
     enum sandbox sandbox;
     bool host_network;
     struct pod_user user;
-    bool user_known;
+    bool user_known, user_asked;
     int64_t volumes_retry; /* wall clock: not before */
     int64_t retry_at;      /* wall clock: what could not be written is written then */
     unsigned pending;      /* callbacks that cannot be taken back */
@@ -118,6 +120,7 @@ struct local_engine {
     unsigned streams;      /* of all pods */
     struct commit *commit; /* waits for what was written to become durable; NULL: none */
     struct loop_timer *retry;
+    struct offload *offload;
     struct store_watch *service_watch;
     struct loop_timer *services_timer;
     char *services_text, *service_names; /* services.c: as of the last look; NULL: none */
@@ -146,8 +149,10 @@ struct env_world pod_world(struct pod *pod);
 
 /* sandbox.c: network, namespaces, volumes, files; and their end. */
 void sandbox_make(struct pod *pod);
-void sandbox_leave(struct pod *pod, bool forget); /* forget: logs and folder go, too */
-void sandbox_write_hosts(struct pod *pod);        /* again, where it has one */
+void sandbox_not_yet(struct pod *pod, const struct err *err); /* tried again soon */
+void sandbox_part_gone(struct pod *pod); /* one thing less is pending */
+void sandbox_leave(struct pod *pod, bool forget);             /* forget: logs and folder go, too */
+void sandbox_write_hosts(struct pod *pod);                    /* again, where it has one */
 void sandbox_remove_tree(struct local_engine *engine, const char *path);
 
 /* start.c: a pulled container is mounted and started. */
@@ -166,8 +171,10 @@ void run_free(struct run *run);
 void run_pull(struct run *run);
 
 /* user.c */
-int user_find(const struct local_engine *engine, const struct json *pod, struct pod_user *ret,
-              struct err *err);
+/* Finds out who pod->user is, now (user_known is set) or soon (the pod is queued then). -1: neither. */
+int user_find(struct pod *pod, struct err *err);
+/* Where no directory has to be asked: admins, and users who are known by their number alone. */
+bool user_known_at_once(const struct local_engine *engine, const struct json *pod, struct pod_user *ret);
 /* From enter to leave this thread has the rights of the user in the file system; admins: root's. -1: errno.
  */
 struct user_rights {
@@ -186,10 +193,12 @@ int volumes_prepare(struct pod *pod, struct err *err);
 /* A config map or secret has changed (name NULL: the pod itself): files that show it change, too. */
 void volumes_update(struct pod *pod, bool secret, const char *name);
 void volumes_remove(struct pod *pod); /* unmounts; the folder is removed by sandbox */
+struct opens;
 struct mounts {
     VEC(struct runtime_mount) v;
     VEC(int) fds; /* to be closed after the start */
     struct arena *arena;
+    const struct opens *opens;
 };
 void mounts_done(struct mounts *mounts);
 static inline void mounts_done_cleanup_(struct mounts *mounts)
@@ -198,6 +207,16 @@ static inline void mounts_done_cleanup_(struct mounts *mounts)
 }
 int volumes_mount(struct pod *pod, const struct json *container, const struct env_list *env,
                   struct mounts *mounts, struct err *err);
+
+/* opens.c: host paths and claims of a container are opened in a thread, with the rights of the pod's person.
+ * 0: then(run) comes from the loop when run->opens is there. 1: there are none. */
+int opens_begin(struct run *run, void (*then)(struct run *run), struct err *err);
+int opens_take(const struct opens *opens, const char *volume,
+               struct err *err);      /* a descriptor of one's own */
+void opens_free(struct opens *opens); /* NULL is fine */
+/* The folder of a claim's volume, in the arena; own: made here. */
+int opens_claim_dir(struct pod *pod, const char *claim, struct arena *arena, const char **ret, bool *own,
+                    struct err *err);
 
 /* content.c: files of configMap, secret, downwardAPI and projected volumes. */
 int content_write(struct pod *pod, const struct json *volume, const char *dir, gid_t group, struct err *err);

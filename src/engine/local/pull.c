@@ -125,13 +125,12 @@ static int archive_name(const struct pod_user *user, const char *who, const char
 static void pull_archive(struct run *run, const char *path, struct image_pull_spec spec)
 {
     struct images *images = run->pod->engine->images;
-    struct pod_user user = {0};
+    const struct pod_user user = run->pod->user; /* known: the sandbox is there */
     struct images_reader reader;
     char name[IMAGE_REF_MAX];
     struct err err = {0};
 
-    if (user_find(run->pod->engine, run->pod->doc, &user, &err) < 0 ||
-        archive_name(&user, owner_of(run), path, name, &err) < 0) {
+    if (archive_name(&user, owner_of(run), path, name, &err) < 0) {
         failed(run, IMAGE_FAIL_OTHER, err.msg);
         return;
     }

@@ -17,24 +17,47 @@ static struct ctr *ctr_of(const struct run *run)
 
 /* ---- start ---- */
 
-void run_begin(struct run *run)
+static void stuck(struct run *run, const char *reason, const struct err *err)
+{
+    struct ctr *ctr = ctr_of(run);
+    bool mount = streq(reason, "ContainerCreating");
+
+    pod_event(run->pod, "Warning", mount ? "FailedMount" : "Failed", "%s%s",
+              mount ? "" : "Error: ", err->msg);
+    ctr_stuck(ctr, reason, mount ? NULL : err->msg, clock_now());
+    if (mount)
+        ctr->retry_at = clock_now() + LOCAL_RETRY_SEC * NSEC_PER_SEC;
+}
+
+static void begin(struct run *run)
 {
     struct ctr *ctr = ctr_of(run);
     const char *reason = NULL;
     struct err err = {0};
 
-    if (start_container(run, &reason, &err) == 0) {
+    if (run->pod->facts.deleting || *run->pod->facts.fail_reason || run->pod->sandbox != SANDBOX_READY) {
+        ctr->state = CTR_NONE;
+    } else if (start_container(run, &reason, &err) == 0) {
         ctr->state = CTR_STARTING;
         pod_event(run->pod, "Normal", "Created", "Created container: %s", ctr->name);
     } else {
-        bool mount = streq(reason, "ContainerCreating");
-
-        pod_event(run->pod, "Warning", mount ? "FailedMount" : "Failed", "%s%s",
-                  mount ? "" : "Error: ", err.msg);
-        ctr_stuck(ctr, reason, mount ? NULL : err.msg, clock_now());
-        if (mount)
-            ctr->retry_at = clock_now() + LOCAL_RETRY_SEC * NSEC_PER_SEC;
+        stuck(run, reason, &err);
     }
+    opens_free(TAKE_PTR(run->opens));
+    engine_queue(run->pod);
+}
+
+void run_begin(struct run *run)
+{
+    struct err err = {0};
+    int result;
+
+    ctr_of(run)->state = CTR_PULLING;
+    result = opens_begin(run, begin, &err);
+    if (result > 0)
+        begin(run);
+    else if (result < 0)
+        stuck(run, "ContainerCreating", &err);
     engine_queue(run->pod);
 }
 
@@ -229,6 +252,7 @@ void run_free(struct run *run)
 {
     probes_stop(run);
     hook_free(TAKE_PTR(run->hook));
+    opens_free(TAKE_PTR(run->opens));
     if (run->pull)
         image_pull_cancel(run->pull);
     run->pull = NULL;

@@ -152,6 +152,12 @@ static void not_yet(struct pod *pod, const char *reason, const struct err *err)
     engine_queue(pod);
 }
 
+void sandbox_not_yet(struct pod *pod, const struct err *err)
+{
+    if (pod->sandbox == SANDBOX_NONE)
+        not_yet(pod, "FailedCreatePodSandBox", err);
+}
+
 static void finish(struct pod *pod)
 {
     struct err err = {0};
@@ -189,11 +195,12 @@ void sandbox_make(struct pod *pod)
 
     if (pod->sandbox != SANDBOX_NONE || pod->volumes_retry > clock_now())
         return;
-    if (!pod->user_known && user_find(pod->engine, pod->doc, &pod->user, &err) < 0) {
+    if (user_find(pod, &err) < 0) {
         not_yet(pod, "FailedCreatePodSandBox", &err);
         return;
     }
-    pod->user_known = true;
+    if (!pod->user_known)
+        return;
     if (dir_make(pod->dir, 0711, &err) < 0) {
         not_yet(pod, "FailedCreatePodSandBox", &err);
         return;
@@ -243,7 +250,7 @@ void sandbox_remove_tree(struct local_engine *engine, const char *path)
     removal->child = loop_child_new(engine->loop, pid, tree_removed, removal, NULL);
 }
 
-static void part_gone(struct pod *pod)
+void sandbox_part_gone(struct pod *pod)
 {
     pod->pending--;
     if (pod->sandbox != SANDBOX_LEAVING || pod->pending)
@@ -258,13 +265,13 @@ static void container_gone(void *arg, const char *sentence)
 
     if (sentence)
         pod_event(pod, "Warning", "FailedCleanup", "%s", sentence);
-    part_gone(pod);
+    sandbox_part_gone(pod);
 }
 
 static void net_gone(void *arg, const struct err *err)
 {
     (void)err;
-    part_gone(arg);
+    sandbox_part_gone(arg);
 }
 
 void start_discard(struct run *run)
@@ -297,7 +304,7 @@ void sandbox_leave(struct pod *pod, bool forget)
         }
         runtime_ns_unpin(pod->engine->rt, pod->uid);
         volumes_remove(pod);
-        part_gone(pod);
+        sandbox_part_gone(pod);
     }
     if (pod->sandbox == SANDBOX_GONE && forget)
         sandbox_remove_tree(pod->engine, pod->dir);

@@ -424,6 +424,7 @@ int start_container(struct run *run, const char **reason, struct err *err)
 
     snprintf(s.id, sizeof(s.id), "%s_%s_%d", pod->uid, ctr->name, ctr->restarts);
     s.mounts.arena = s.arena;
+    s.mounts.opens = run->opens;
     s.out.id = s.id;
     s.out.hostname = json_string_or(json_at(pod->doc, "spec.hostname"), pod->name);
     s.out.tty = json_bool(json_get(ctr->spec, "tty"));

@@ -1,5 +1,6 @@
 /* Who a pod's processes are, and files opened with that person's rights. */
 #include "engine/local/internal.h"
+#include "engine/local/offload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,34 +34,105 @@ static void take_groups(struct pod_user *user, const char *name)
             user->groups[user->groups_len++] = all[i];
 }
 
-int user_find(const struct local_engine *engine, const struct json *pod, struct pod_user *ret,
-              struct err *err)
+bool user_known_at_once(const struct local_engine *engine, const struct json *pod, struct pod_user *ret)
 {
     const char *name = json_string(json_get(json_at(pod, "metadata.annotations"), USER_ANNOTATION));
-    struct pod_user user = {0};
-    struct passwd entry, *found = NULL;
-    char text[4096];
     uint64_t uid;
 
+    *ret = (struct pod_user){0};
     if (is_admin(engine, name)) {
-        user.admin = true;
-        *ret = user;
+        ret->admin = true;
+        return true;
+    }
+    if (!starts_with(name, "uid-") || !str_to_uint(str_from(name + 4), &uid) || uid == 0 || uid >= UINT32_MAX)
+        return false;
+    ret->uid = ret->gid = (uid_t)uid;
+    snprintf(ret->home, sizeof(ret->home), "/");
+    return true;
+}
+
+/* ---- looking up: a directory service may take its time ---- */
+
+struct lookup {
+    char *name;
+    struct pod_user user;
+    struct err err;
+    int result;
+};
+
+static void lookup_drop(void *work)
+{
+    struct lookup *lookup = work;
+
+    free(lookup->name);
+    free(lookup);
+}
+
+static void lookup_work(void *work)
+{
+    struct lookup *lookup = work;
+    struct pod_user *user = &lookup->user;
+    struct passwd entry, *found = NULL;
+    struct group group, *its = NULL;
+    char text[16384];
+
+    if (getpwnam_r(lookup->name, &entry, text, sizeof(text), &found) != 0 || !found) {
+        lookup->result =
+            err_set(&lookup->err, ERR_NOT_FOUND, "user '%s' has no account on this machine", lookup->name);
+        return;
+    }
+    user->uid = entry.pw_uid;
+    user->gid = entry.pw_gid;
+    snprintf(user->name, sizeof(user->name), "%s", entry.pw_name);
+    snprintf(user->home, sizeof(user->home), "%s", entry.pw_dir);
+    take_groups(user, entry.pw_name);
+    if (getgrgid_r(user->gid, &group, text, sizeof(text), &its) == 0 && its)
+        snprintf(user->group, sizeof(user->group), "%s", its->gr_name);
+}
+
+static void lookup_done(void *owner, void *work)
+{
+    struct pod *pod = owner;
+    struct lookup *lookup = work;
+    struct err late = {0};
+
+    sandbox_part_gone(pod);
+    pod->user_asked = false;
+    if (!lookup) {
+        err_set(&late, ERR_TIMEOUT, "looking up the user takes longer than %d s", OFFLOAD_SEC);
+        sandbox_not_yet(pod, &late);
+        return;
+    }
+    if (lookup->result < 0) {
+        sandbox_not_yet(pod, &lookup->err);
+    } else {
+        pod->user = lookup->user;
+        pod->user_known = true;
+        engine_queue(pod);
+    }
+    lookup_drop(lookup);
+}
+
+int user_find(struct pod *pod, struct err *err)
+{
+    struct lookup *lookup;
+
+    if (pod->user_known || pod->user_asked)
+        return 0;
+    if (user_known_at_once(pod->engine, pod->doc, &pod->user)) {
+        pod->user_known = true;
         return 0;
     }
-    if (starts_with(name, "uid-") && str_to_uint(str_from(name + 4), &uid) && uid > 0 && uid < UINT32_MAX) {
-        user.uid = user.gid = (uid_t)uid;
-        snprintf(user.home, sizeof(user.home), "/");
-        *ret = user;
-        return 0;
+    lookup = NEW(struct lookup);
+    lookup->name =
+        mem_strdup(json_string_or(json_get(json_at(pod->doc, "metadata.annotations"), USER_ANNOTATION), ""));
+    if (offload_run(pod->engine->offload, OFFLOAD_SEC, lookup_work, lookup_done, lookup_drop, pod, lookup,
+                    err) < 0) {
+        lookup_drop(lookup);
+        return -1;
     }
-    if (getpwnam_r(name, &entry, text, sizeof(text), &found) != 0 || !found)
-        return err_set(err, ERR_NOT_FOUND, "user '%s' has no account on this machine", name);
-    user.uid = entry.pw_uid;
-    user.gid = entry.pw_gid;
-    snprintf(user.name, sizeof(user.name), "%s", entry.pw_name);
-    snprintf(user.home, sizeof(user.home), "%s", entry.pw_dir);
-    take_groups(&user, entry.pw_name);
-    *ret = user;
+    pod->user_asked = true;
+    pod->pending++;
     return 0;
 }
 

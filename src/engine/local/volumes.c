@@ -149,96 +149,17 @@ void volumes_remove(struct pod *pod)
 
 /* ---- opening ---- */
 
-/* What is there must be what hostPath.type says; empty: anything. */
-static int check_type(int fd, const char *type, const char *path, struct err *err)
+static int open_volume(struct pod *pod, const struct json *volume, const struct opens *opens, struct err *err)
 {
-    static const struct {
-        const char *type;
-        mode_t mode;
-        const char *what;
-    } types[] = {
-        {"Directory", S_IFDIR, "a directory"},
-        {"DirectoryOrCreate", S_IFDIR, "a directory"},
-        {"File", S_IFREG, "a file"},
-        {"FileOrCreate", S_IFREG, "a file"},
-        {"Socket", S_IFSOCK, "a socket file"},
-        {"CharDevice", S_IFCHR, "a character device"},
-        {"BlockDevice", S_IFBLK, "a block device"},
-    };
-    struct stat st;
-
-    if (fstat(fd, &st) < 0)
-        return err_errno(err, errno, "stat '%s'", path);
-    for (size_t i = 0; i < ARRAY_LEN(types); i++)
-        if (streq(type, types[i].type) && (st.st_mode & S_IFMT) != types[i].mode)
-            return err_set(err, ERR_INVALID, "hostPath type check failed: %s is not %s", path, types[i].what);
-    return 0;
-}
-
-static int open_host_path(const struct pod *pod, const struct json *source, struct err *err)
-{
-    const char *path = json_string_or(json_get(source, "path"), "");
-    const char *type = json_string_or(json_get(source, "type"), "");
-    CLEANUP(fd_close) int fd = -1;
-
-    if (streq(type, "DirectoryOrCreate") && user_mkdir(&pod->user, path, err) < 0)
-        return -1;
-    if (streq(type, "FileOrCreate")) {
-        fd = user_open(&pod->user, path, O_RDONLY | O_CREAT, err);
-        if (fd < 0)
-            return -1;
-        close(take_fd(&fd));
-    }
-    fd = user_open(&pod->user, path, O_PATH, err);
-    if (fd < 0 || check_type(fd, type, path, err) < 0)
-        return -1;
-    return take_fd(&fd);
-}
-
-static int open_claim(struct pod *pod, const struct json *source, struct arena *arena, struct err *err)
-{
-    const char *name = json_string_or(json_get(source, "claimName"), "");
-    const struct object *claim = store_get(pod->engine->store, KIND_PVC, pod->ns, name), *volume;
-    const struct json *doc, *path;
-    const char *volume_name;
-    char *dir;
-    int fd;
-
-    if (!claim)
-        return err_set(err, ERR_NOT_FOUND, "persistentvolumeclaim \"%s\" not found", name);
-    volume_name = json_string_or(json_at(object_json(claim, arena), "spec.volumeName"), "");
-    volume = *volume_name ? store_get(pod->engine->store, KIND_PV, "", volume_name) : NULL;
-    if (!volume)
-        return err_set(err, ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is not bound yet", name);
-    doc = object_json(volume, arena);
-    path = json_at(doc, "spec.hostPath");
-    if (!path)
-        path = json_at(doc, "spec.local");
-    if (path) /* made by an admin: his word counts, not the user's rights */
-        dir = arena_strdup(arena, json_string_or(json_get(path, "path"), ""));
-    else
-        dir = arena_printf(arena, "%s/volumes/%s", pod->engine->data_dir, volume_name);
-    if (!path && mkdir(dir, 0777) == 0 && chmod(dir, 0777) < 0)
-        return err_errno(err, errno, "chmod '%s'", dir);
-    fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return err_errno(err, errno, "open volume '%s'", dir);
-    return fd;
-}
-
-static int open_volume(struct pod *pod, const struct json *volume, struct arena *arena, struct err *err)
-{
-    const struct json *source;
+    const char *name = json_string_or(json_get(volume, "name"), "");
     CLEANUP(free) char *dir = NULL;
     int fd;
 
-    if ((source = json_get(volume, "hostPath")))
-        return open_host_path(pod, source, err);
-    if ((source = json_get(volume, "persistentVolumeClaim")))
-        return open_claim(pod, source, arena, err);
+    if (json_get(volume, "hostPath") || json_get(volume, "persistentVolumeClaim"))
+        return opens_take(opens, name, err);
     if (!json_get(volume, "emptyDir") && !has_content(volume))
         return err_set(err, ERR_UNSUPPORTED, "volumes of this kind are not offered");
-    dir = volume_dir(pod, json_string_or(json_get(volume, "name"), ""));
+    dir = volume_dir(pod, name);
     fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? err_errno(err, errno, "open '%s'", dir) : fd;
 }
@@ -326,7 +247,7 @@ static int mount_one(struct pod *pod, const struct json *mount, const struct env
 
     if (!volume)
         return err_set(err, ERR_NOT_FOUND, "no volume \"%s\"", json_string_or(json_get(mount, "name"), ""));
-    fd = open_volume(pod, volume, mounts->arena, err);
+    fd = open_volume(pod, volume, mounts->opens, err);
     if (fd < 0)
         return err_prefix(err, "MountVolume.SetUp failed for volume \"%s\" ",
                           json_string_or(json_get(volume, "name"), ""));

@@ -1,0 +1,227 @@
+/* Opening host paths and claims: the file system may be a server's that is away, so it is done in a thread.
+ */
+#include "engine/local/internal.h"
+#include "engine/local/offload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+enum how { OPEN_HOST, OPEN_VOLUME, OPEN_OWN }; /* with the user's rights; an admin's; made here */
+
+struct item {
+    char *volume, *path, *type;
+    enum how how;
+    int fd;
+    struct err err;
+};
+
+struct opens {
+    struct pod_user user;
+    size_t len;
+    struct item v[];
+};
+
+void opens_free(struct opens *opens)
+{
+    for (size_t i = 0; opens && i < opens->len; i++) {
+        free(opens->v[i].volume);
+        free(opens->v[i].path);
+        free(opens->v[i].type);
+        fd_close(opens->v[i].fd);
+    }
+    free(opens);
+}
+
+/* ---- in the thread ---- */
+
+/* What is there must be what hostPath.type says; empty: anything. */
+static int check_type(int fd, const char *type, const char *path, struct err *err)
+{
+    static const struct {
+        const char *type;
+        mode_t mode;
+        const char *what;
+    } types[] = {
+        {"Directory", S_IFDIR, "a directory"},
+        {"DirectoryOrCreate", S_IFDIR, "a directory"},
+        {"File", S_IFREG, "a file"},
+        {"FileOrCreate", S_IFREG, "a file"},
+        {"Socket", S_IFSOCK, "a socket file"},
+        {"CharDevice", S_IFCHR, "a character device"},
+        {"BlockDevice", S_IFBLK, "a block device"},
+    };
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, errno, "stat '%s'", path);
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (streq(type, types[i].type) && (st.st_mode & S_IFMT) != types[i].mode)
+            return err_set(err, ERR_INVALID, "hostPath type check failed: %s is not %s", path, types[i].what);
+    return 0;
+}
+
+static int open_host_path(const struct pod_user *user, const char *path, const char *type, struct err *err)
+{
+    CLEANUP(fd_close) int fd = -1;
+
+    if (streq(type, "DirectoryOrCreate") && user_mkdir(user, path, err) < 0)
+        return -1;
+    if (streq(type, "FileOrCreate")) {
+        fd = user_open(user, path, O_RDONLY | O_CREAT | O_NONBLOCK, err);
+        if (fd < 0)
+            return -1;
+        close(take_fd(&fd));
+    }
+    fd = user_open(user, path, O_PATH, err);
+    if (fd < 0 || check_type(fd, type, path, err) < 0)
+        return -1;
+    return take_fd(&fd);
+}
+
+static int open_folder(const char *path, bool own, struct err *err)
+{
+    int fd;
+
+    if (own && mkdir(path, 0777) == 0 && chmod(path, 0777) < 0)
+        return err_errno(err, errno, "chmod '%s'", path);
+    fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? err_errno(err, errno, "open volume '%s'", path) : fd;
+}
+
+static void work(void *arg)
+{
+    struct opens *opens = arg;
+
+    for (size_t i = 0; i < opens->len; i++) {
+        struct item *item = &opens->v[i];
+
+        item->fd = item->how == OPEN_HOST ? open_host_path(&opens->user, item->path, item->type, &item->err)
+                                          : open_folder(item->path, item->how == OPEN_OWN, &item->err);
+    }
+}
+
+static void drop(void *arg)
+{
+    opens_free(arg);
+}
+
+/* ---- in the loop ---- */
+
+int opens_claim_dir(struct pod *pod, const char *name, struct arena *arena, const char **ret, bool *own,
+                    struct err *err)
+{
+    const struct object *claim = store_get(pod->engine->store, KIND_PVC, pod->ns, name), *volume;
+    const struct json *doc, *path;
+    const char *volume_name;
+
+    if (!claim)
+        return err_set(err, ERR_NOT_FOUND, "persistentvolumeclaim \"%s\" not found", name);
+    volume_name = json_string_or(json_at(object_json(claim, arena), "spec.volumeName"), "");
+    volume = *volume_name ? store_get(pod->engine->store, KIND_PV, "", volume_name) : NULL;
+    if (!volume)
+        return err_set(err, ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is not bound yet", name);
+    doc = object_json(volume, arena);
+    path = json_at(doc, "spec.hostPath");
+    if (!path)
+        path = json_at(doc, "spec.local");
+    *own = !path;
+    if (path) /* made by an admin: his word counts, not the user's rights */
+        *ret = json_string_or(json_get(path, "path"), "");
+    else
+        *ret = arena_printf(arena, "%s/volumes/%s", pod->engine->data_dir, volume_name);
+    return 0;
+}
+
+static void add(struct opens *opens, struct pod *pod, const struct json *volume)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct json *host = json_get(volume, "hostPath"),
+                      *claim = json_get(volume, "persistentVolumeClaim");
+    struct item *item = &opens->v[opens->len];
+    const char *path = json_string_or(json_get(host, "path"), "");
+    bool own = false;
+
+    if (!host && !claim)
+        return;
+    *item = (struct item){.fd = -1, .how = OPEN_HOST};
+    if (claim) {
+        if (opens_claim_dir(pod, json_string_or(json_get(claim, "claimName"), ""), &arena, &path, &own,
+                            &item->err) < 0)
+            path = "";
+        item->how = own ? OPEN_OWN : OPEN_VOLUME;
+    }
+    item->volume = mem_strdup(json_string_or(json_get(volume, "name"), ""));
+    item->path = mem_strdup(path);
+    item->type = mem_strdup(json_string_or(json_get(host, "type"), ""));
+    opens->len++;
+}
+
+static bool mounts_it(const struct json *container, const char *volume)
+{
+    JSON_EACH(json_get(container, "volumeMounts"), it)
+        if (streq(json_get_string(it, "name"), volume))
+            return true;
+    return false;
+}
+
+static void done(void *owner, void *arg)
+{
+    struct run *run = owner;
+    struct opens *opens = arg;
+
+    sandbox_part_gone(run->pod);
+    opens_free(run->opens);
+    run->opens = opens;
+    run->opens_then(run);
+}
+
+int opens_begin(struct run *run, void (*then)(struct run *run), struct err *err)
+{
+    struct pod *pod = run->pod;
+    const struct json *volumes = json_at(pod->doc, "spec.volumes");
+    struct opens *opens = mem_zalloc(sizeof(*opens) + (json_len(volumes) + 1) * sizeof(opens->v[0]));
+    struct err failed = {0};
+
+    opens_free(TAKE_PTR(run->opens));
+    opens->user = pod->user;
+    JSON_EACH(volumes, it)
+        if (mounts_it(pod->facts.ctrs[run->at].spec, json_get_string(it, "name")))
+            add(opens, pod, it);
+    for (size_t i = 0; i < opens->len && !failed.code; i++)
+        if (opens->v[i].err.code) {
+            failed = opens->v[i].err;
+            err_prefix(&failed, "MountVolume.SetUp failed for volume \"%s\" ", opens->v[i].volume);
+        }
+    if (failed.code || !opens->len) {
+        opens_free(opens);
+        if (failed.code)
+            *err = failed;
+        return failed.code ? -1 : 1;
+    }
+    if (offload_run(pod->engine->offload, OFFLOAD_SEC, work, done, drop, run, opens, err) < 0) {
+        opens_free(opens);
+        return -1;
+    }
+    run->opens_then = then;
+    pod->pending++;
+    return 0;
+}
+
+int opens_take(const struct opens *opens, const char *volume, struct err *err)
+{
+    for (size_t i = 0; opens && i < opens->len; i++) {
+        const struct item *item = &opens->v[i];
+        int fd;
+
+        if (!streq(item->volume, volume))
+            continue;
+        if (item->fd < 0) {
+            *err = item->err;
+            return -1;
+        }
+        fd = fcntl(item->fd, F_DUPFD_CLOEXEC, 3);
+        return fd < 0 ? err_errno(err, errno, "open volume '%s'", volume) : fd;
+    }
+    return err_set(err, ERR_TIMEOUT, "opening it takes longer than %d s", OFFLOAD_SEC);
+}
