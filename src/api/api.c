@@ -21,6 +21,7 @@ void api_free(struct api *api)
     if (!api)
         return;
     kube_end_watches(api);
+    rest_end_streams(api);
     free(api);
 }
 
