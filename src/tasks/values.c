@@ -301,8 +301,7 @@ static uint32_t code_point(const unsigned char *p, size_t len)
 /* What YAML readers refuse, fold or take for a line's end. */
 static bool unsafe(uint32_t c)
 {
-    return c == '\'' || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe ||
-           c == 0xffff;
+    return (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe || c == 0xffff;
 }
 
 struct json values_quoted(const struct json *value, struct arena *arena)
@@ -319,6 +318,8 @@ struct json values_quoted(const struct json *value, struct arena *arena)
         c = code_point(p, len);
         if (unsafe(c))
             buf_printf(&safe, "\\u%04x", c);
+        else if (c == '\'')
+            buf_puts(&safe, "''");
         else
             buf_add(&safe, p, len);
         i += len;

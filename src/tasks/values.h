@@ -26,8 +26,8 @@ void values_missing(const struct json *description, const struct json *values, s
 /* The description as a JSON Schema (draft 2020-12), with types and examples taken from the example. */
 struct json *values_schema(const struct json *description, const struct json *example, struct arena *arena);
 
-/* JSON text of a value that can stand between single quotes in YAML, in a block scalar, or in an environment
- * string: quotes and what YAML does not print are written \uXXXX. */
+/* JSON text of a value to stand between single quotes in YAML: quotes are doubled, what YAML does not print
+ * is written \uXXXX, and there are no line ends. The reader of that YAML gets the JSON text back. */
 struct json values_quoted(const struct json *value, struct arena *arena);
 
 /* Lower-case letters, digits and '-' from any name, at most max bytes, starting with a letter. "" where none
