@@ -19,7 +19,8 @@ struct submit {
     struct cli *cli;
     const struct args *args;
     const char *file, *ns, *user, *name, *image;
-    struct json *docs; /* array */
+    const char *earlier; /* how far a Job of that name is; NULL: there is none */
+    struct json *docs;   /* array */
     struct json *job, *container;
     struct image_tools tools;
 };
@@ -138,9 +139,9 @@ static bool agrees(const struct submit *s)
     return fgets(line, sizeof(line), stdin) && (line[0] == 'y' || line[0] == 'Y');
 }
 
-static int replace_earlier(struct submit *s)
+/* Asked before the build; the earlier Job goes only when there is something to take its place. */
+static int look_at_earlier(struct submit *s)
 {
-    const char *how = NULL;
     struct reply reply;
     int code = ask_job(s, &reply);
 
@@ -148,13 +149,26 @@ static int replace_earlier(struct submit *s)
         return code;
     if (reply.status != 200)
         return cli_fail(reply_exit(&reply), "%s", reply_message(s->cli, &reply));
-    if (!is_finished(reply.doc, &how) && !json_at(reply.doc, "metadata.deletionTimestamp") &&
+    s->earlier = "running";
+    if (!is_finished(reply.doc, &s->earlier) && !json_at(reply.doc, "metadata.deletionTimestamp") &&
         !args_has(s->args, "force") && !agrees(s))
         return cli_fail(CLI_CONFLICT, "job '%s' is still running: --force ends it and starts anew", s->name);
-    printf("== replace the earlier job (%s)\n", how ? how : "running");
-    code =
-        cli_send(s->cli, "DELETE",
-                 arena_printf(&s->cli->arena, "%s?propagationPolicy=Foreground", job_path(s)), NULL, &reply);
+    return CLI_OK;
+}
+
+static int remove_earlier(struct submit *s)
+{
+    struct reply reply;
+    int code;
+
+    if (!s->earlier)
+        return CLI_OK;
+    printf("== replace the earlier job (%s)\n", s->earlier);
+    code = cli_ask(s->cli,
+                   &(struct call){.method = "DELETE",
+                                  .target = arena_printf(&s->cli->arena, "%s?propagationPolicy=Foreground",
+                                                         job_path(s))},
+                   &reply);
     for (int i = 0; code == CLI_OK && i < DELETE_SEC * 1000 / LOOK_MSEC; i++) {
         code = ask_job(s, &reply);
         if (code != CLI_OK || reply.status == 404)
@@ -341,6 +355,22 @@ static const char *who_asks(struct cli *cli)
     return user && !strchr(user, ':') ? user : "admin";
 }
 
+/* Before the long work, not after it. */
+static int check_namespace(const struct submit *s)
+{
+    struct reply reply;
+    int code = cli_ask(s->cli,
+                       &(struct call){.method = "GET",
+                                      .target = arena_printf(&s->cli->arena, "/api/v1/namespaces/%s", s->ns)},
+                       &reply);
+
+    if (code == CLI_OK && reply.status == 404)
+        return cli_fail(CLI_NOT_FOUND,
+                        "there is no namespace '%s': an admin makes it with 'berth user add %s'", s->ns,
+                        s->ns);
+    return code;
+}
+
 int verb_submit(struct cli *cli, const struct args *args)
 {
     struct submit s = {.cli = cli, .args = args};
@@ -355,9 +385,13 @@ int verb_submit(struct cli *cli, const struct args *args)
     s.user = who_asks(cli);
     code = read_manifest(&s);
     if (code == CLI_OK)
+        code = check_namespace(&s);
+    if (code == CLI_OK)
+        code = look_at_earlier(&s);
+    if (code == CLI_OK)
         code = make_image(&s);
     if (code == CLI_OK)
-        code = replace_earlier(&s);
+        code = remove_earlier(&s);
     if (code == CLI_OK)
         code = apply(&s);
     if (code != CLI_OK || args_has(args, "detach"))
