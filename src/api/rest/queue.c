@@ -3,6 +3,7 @@
 #include "queue/queue.h"
 
 #include "api/rest/rest.h"
+#include "base/yaml.h"
 
 #define STATES_MAX 16
 
@@ -161,6 +162,49 @@ void rest_queue_rerun(struct call *call, const char *id)
         fail(call, &err);
     else
         reply_job(call, 201, made);
+}
+
+/* ---- where rendered objects would stand ---- */
+
+/* A Job's pod; others stand for themselves. */
+static struct json *queued_doc(struct call *call, struct json *doc, const char *ns)
+{
+    const char *kind = json_string_or(json_get(doc, "kind"), "");
+    struct json *pod, *meta;
+
+    if (streq(kind, "Job")) {
+        pod = json_copy(call->arena, json_at(doc, "spec.template"));
+        if (!json_is(pod, JSON_OBJECT))
+            return NULL;
+        json_set_string(call->arena, pod, "kind", "Pod");
+    } else if (streq(kind, "Pod") || streq(kind, "TrainingJob")) {
+        pod = doc;
+    } else {
+        return NULL;
+    }
+    meta = json_need_object(call->arena, pod, "metadata");
+    if (meta)
+        json_set_string(call->arena, meta, "namespace", ns);
+    return meta ? pod : NULL;
+}
+
+void rest_queue_estimate(struct call *call, struct str yaml, const char *ns, struct json *answer)
+{
+    struct queue *queue = call->api->config.queue;
+    struct json *docs = NULL, *found;
+    struct err err = {0};
+
+    if (!queue || yaml_parse(yaml, call->arena, &docs, NULL, &err) < 0)
+        return;
+    JSON_EACH(docs, doc) {
+        struct json *queued = queued_doc(call, doc, ns);
+
+        if (!queued || queue_dry_run(queue, &call->who, queued, call->arena, &found, &err) < 0)
+            continue;
+        JSON_EACH_MEMBER(found, it)
+            json_set(call->arena, answer, it->key, it->value);
+        return;
+    }
 }
 
 /* ---- the old queue page ---- */

@@ -34,6 +34,8 @@ void rest_old_state(struct call *call, const char *id);
 void rest_old_describe(struct call *call, const char *id);
 /* The uid that an address names. */
 int rest_queue_find(struct call *call, const char *id, const char **ret);
+/* Adds to the answer of a dry run where the first of these objects that would queue would stand. */
+void rest_queue_estimate(struct call *call, struct str yaml, const char *ns, struct json *answer);
 /* nodes.c */
 void rest_nodes(struct call *call, const char *id);
 void rest_nodes_timeline(struct call *call, const char *id);

@@ -103,6 +103,7 @@ static void reply_made(struct call *call, const struct tasks_made *made, bool dr
         json_set_string(call->arena, doc, "task_id", made->release);
         json_set_bool(call->arena, doc, "dryRun", true);
         json_set(call->arena, doc, "yaml", json_of_str(call->arena, made->yaml));
+        rest_queue_estimate(call, made->yaml, rest_task_ns(call), doc);
     } else {
         doc = tasks_show(call->api->config.tasks, made->task, false, call->arena);
     }
