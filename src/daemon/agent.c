@@ -374,3 +374,8 @@ const struct pod_ops *agent_pod_ops(struct agent *agent)
 {
     return agent ? local_engine_pod_ops(agent->engine) : NULL;
 }
+
+struct podnet *agent_net(struct agent *agent)
+{
+    return agent ? agent->net : NULL;
+}

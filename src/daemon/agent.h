@@ -23,7 +23,11 @@ const char *agent_text(const struct agent *agent); /* what it works with; lives 
 void agent_say_off(struct registry *registry, const char *node_name, const char *why);
 struct images;
 struct images_registry;
+struct podnet;
+struct podnet *agent_net(struct agent *agent);    /* NULL agent: NULL */
 struct images *agent_images(struct agent *agent); /* NULL agent: NULL */
 /* The configured registries as the image store takes them; ret has room for all. Returns how many. */
 size_t agent_registries(const struct daemon_config *config, struct images_registry *ret);
-const struct pod_ops *agent_pod_ops(struct agent *agent); /* lives as long as the agent */
+bool agent_holds(const struct agent *agent, const char *pod_uid); /* anything of that pod is still here */
+const char *agent_cgroup(const struct agent *agent);              /* all containers are below it: "/berth" */
+const struct pod_ops *agent_pod_ops(struct agent *agent);         /* lives as long as the agent */

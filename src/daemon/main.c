@@ -2,6 +2,7 @@
  * first objects, certificates, listeners, then the ready line. End: no new requests, answers under way
  * leave, everything is durable, done. */
 #include "api/api.h"
+#include "api/train/train.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -9,11 +10,14 @@
 #include "daemon/bootstrap.h"
 #include "daemon/config.h"
 #include "daemon/kubeconfig.h"
+#include "daemon/library.h"
 #include "daemon/pki.h"
+#include "daemon/queue_service.h"
 #include "daemon/runner.h"
 #include "daemon/task_service.h"
 #include "machine/machine.h"
 #include "net/http.h"
+#include "queue/queue.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -35,6 +39,9 @@ struct daemon {
     struct agent *agent; /* NULL: off */
     char *agent_text;    /* "on: …", "off: why" */
     struct machine *machine;
+    struct train *train;
+    struct library *library;
+    struct queue_service *queue;
     struct task_service *tasks;
     struct pki *pki;
     struct http_tls *tls;
@@ -150,6 +157,17 @@ static int start_agent(struct daemon *d, struct err *err)
     return 0;
 }
 
+static int start_queue(struct daemon *d, struct err *err)
+{
+    struct queue_service_config config = {
+        .loop = d->loop, .registry = d->registry, .config = &d->config, .agent = d->agent, .train = d->train};
+
+    if (queue_service_new(&config, &d->queue, err) < 0)
+        return err_prefix(err, "queue");
+    train_set_queue(d->train, queue_service_queue(d->queue));
+    return 0;
+}
+
 static int open_store(struct daemon *d, struct err *err)
 {
     CLEANUP(free) char *path = data_path(d, "berth.db");
@@ -158,11 +176,12 @@ static int open_store(struct daemon *d, struct err *err)
         return -1;
     d->registry = registry_new(d->store);
     d->runner = runner_new(d->loop, d->registry);
+    d->train = train_new(&(struct train_config){.registry = d->registry});
     if (bootstrap_objects(d->registry, err) < 0 || bootstrap_node(d->registry, &d->config, err) < 0)
         return -1;
     if (task_service_new(d->loop, d->registry, &d->config, &d->tasks, err) < 0)
         return -1;
-    return start_agent(d, err);
+    return start_agent(d, err) < 0 ? -1 : start_queue(d, err);
 }
 
 static int open_pki(struct daemon *d, struct err *err)
@@ -205,9 +224,16 @@ static void open_machine(struct daemon *d)
     free(registries);
 }
 
-static bool serve_machine(void *arg, struct call *call)
+static bool serve_rest(void *arg, struct call *call)
 {
-    return machine_handle(((struct daemon *)arg)->machine, call);
+    const struct daemon *d = arg;
+
+    return machine_handle(d->machine, call) || train_rest(d->train, call);
+}
+
+static bool serve_library(void *arg, struct call *call)
+{
+    return train_library(((struct daemon *)arg)->train, call);
 }
 
 /* Names under which browsers find this machine. */
@@ -232,7 +258,8 @@ static int listen_all(struct daemon *d, struct err *err)
         .hooks = {.arg = d,
                   .kubeconfig = d->config.https ? make_kubeconfig : NULL,
                   .status = status_members,
-                  .rest = serve_machine},
+                  .library = serve_library,
+                  .rest = serve_rest},
     };
     CLEANUP(free) char *folder = mem_strdup(d->config.socket);
     char *slash = strrchr(folder, '/');
@@ -243,6 +270,7 @@ static int listen_all(struct daemon *d, struct err *err)
     api.admins = (const char *const *)d->config.admins.v;
     api.pod_ops = agent_pod_ops(d->agent);
     api.tasks = task_service_tasks(d->tasks);
+    api.queue = queue_service_queue(d->queue);
     api.anonymous = (enum api_anonymous)d->config.anonymous; /* the same order */
     api.path_prefix = d->config.path_prefix;
     d->names = page_names(d);
@@ -250,6 +278,9 @@ static int listen_all(struct daemon *d, struct err *err)
     d->api = api_new(&api);
     d->server = http_server_new(d->loop, &(struct http_config){.server_name = "berth/" BERTH_VERSION},
                                 api_handle, d->api);
+    if (library_open(d->loop, d->api, agent_net(d->agent), d->config.data_dir, &d->library, err) < 0)
+        return err_prefix(err, "the training library's address");
+    queue_set_url(queue_service_queue(d->queue), library_url(d->library));
     if (slash && slash != folder) {
         *slash = '\0';
         if (dir_make(folder, 0755, err) < 0)
@@ -331,12 +362,15 @@ static void daemon_done(struct daemon *d)
 {
     api_free(d->api);
     http_server_free(d->server);
+    library_free(d->library);
     http_tls_free(d->tls);
     machine_free(d->machine);
+    queue_service_free(d->queue);
     agent_free(d->agent);
     task_service_stop(d->tasks);
     runner_free(d->runner);
     registry_free(d->registry);
+    train_free(d->train);
     store_close(d->store);
     task_service_free(d->tasks);
     pki_free(d->pki);

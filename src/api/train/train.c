@@ -8,11 +8,9 @@
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <pwd.h>
 
 #define KEYS_TABLE "keys"
 #define KEY_NAME   "train"
-#define NSS_BUF    16384
 
 static void load_key(struct train *train)
 {
@@ -67,17 +65,4 @@ const char *train_token(void *arg, struct arena *arena, const char *job_uid)
     for (unsigned int i = 0; i < len; i++)
         snprintf(text + (size_t)2 * i, 3, "%02x", digest[i]);
     return text;
-}
-
-const char *train_home(void *arg, struct arena *arena, const char *user)
-{
-    struct passwd entry, *found = NULL;
-    char text[NSS_BUF];
-
-    (void)arg;
-    if (!user || !*user || streq(user, "system:admin"))
-        user = "root";
-    if (getpwnam_r(user, &entry, text, sizeof(text), &found) != 0 || !found)
-        return NULL;
-    return arena_strdup(arena, found->pw_dir);
 }

@@ -38,5 +38,3 @@ bool train_rest(void *train, struct call *call);
 
 /* The token of a job, the same for all its life; for queue_config.token. In the arena. */
 const char *train_token(void *train, struct arena *arena, const char *job_uid);
-/* Home of a user of this machine; NULL: none. For queue_config.home. */
-const char *train_home(void *train, struct arena *arena, const char *user);

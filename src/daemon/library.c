@@ -1,0 +1,137 @@
+#include "daemon/library.h"
+
+#include "api/api.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "daemon/library_files.h"
+#include "net/http.h"
+#include "podnet/podnet.h"
+
+#include <arpa/inet.h>
+#include <pwd.h>
+#include <sys/stat.h>
+
+#define LOG_MODULE     "library"
+#define CONNS_MAX      4096
+#define BODY_MAX       (1 << 20)
+#define FILE_BYTES_MAX (1 << 20)
+#define NSS_BUF        16384
+
+struct library {
+    struct http_server *server;
+    char *url;
+};
+
+/* ---- files ---- */
+
+/* Only what differs is written: a start should not wait for the disk. */
+static int write_file(const char *folder, const struct library_file *file, struct err *err)
+{
+    CLEANUP(free) char *path = mem_printf("%s/%s", folder, file->path);
+    CLEANUP(buf_done) struct buf there = {0};
+    struct str data = {file->data, file->len};
+    char *slash = strrchr(path, '/');
+
+    if (file_read(path, FILE_BYTES_MAX, &there, NULL) == 0 && str_eq(buf_view(&there), data))
+        return 0;
+    *slash = '\0';
+    if (dir_make(path, 0755, err) < 0)
+        return -1;
+    *slash = '/';
+    return file_write_atomic(path, data, 0644, err);
+}
+
+char *library_folder(const char *data_dir)
+{
+    return mem_printf("%s/python", data_dir);
+}
+
+static int write_files(const char *data_dir, struct err *err)
+{
+    CLEANUP(free) char *folder = library_folder(data_dir);
+
+    for (size_t i = 0; i < library_file_count; i++)
+        if (write_file(folder, &library_files[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+/* ---- the address ---- */
+
+static int listen_at(struct library *library, const char *host, struct err *err)
+{
+    CLEANUP(free) char *wanted = mem_printf("%s:%d", host, LIBRARY_PORT), *any = mem_printf("%s:0", host);
+    struct err first = {0};
+
+    if (http_listen_tcp(library->server, wanted, NULL, &first) == 0)
+        return 0;
+    if (http_listen_tcp(library->server, any, NULL, err) < 0)
+        return -1;
+    log_info("%s: %s; training scripts are answered at %s", wanted, first.msg,
+             http_server_addr(library->server, 0));
+    return 0;
+}
+
+/* Where to listen, and what pods call it. With slirp a pod's gateway leads to this machine's loopback. */
+static void find_hosts(const struct podnet *net, char here[INET_ADDRSTRLEN], char pods[INET_ADDRSTRLEN])
+{
+    enum podnet_mode mode = net ? podnet_mode(net) : PODNET_HOST;
+    struct in_addr gateway = net ? podnet_gateway(net) : (struct in_addr){0};
+
+    snprintf(here, INET_ADDRSTRLEN, "127.0.0.1");
+    snprintf(pods, INET_ADDRSTRLEN, "127.0.0.1");
+    if (mode == PODNET_HOST || !gateway.s_addr)
+        return;
+    inet_ntop(AF_INET, &gateway, pods, INET_ADDRSTRLEN);
+    if (mode == PODNET_BRIDGE)
+        snprintf(here, INET_ADDRSTRLEN, "%s", pods);
+}
+
+int library_open(struct loop *loop, struct api *api, const struct podnet *net, const char *data_dir,
+                 struct library **ret, struct err *err)
+{
+    CLEANUP(library_free) struct library *library = NEW(struct library);
+    struct http_config config = {
+        .server_name = "berth/" BERTH_VERSION, .conns_max = CONNS_MAX, .body_max = BODY_MAX};
+    char here[INET_ADDRSTRLEN], pods[INET_ADDRSTRLEN];
+
+    library->server = http_server_new(loop, &config, api_handle_library, api);
+    find_hosts(net, here, pods);
+    if (write_files(data_dir, err) < 0 || listen_at(library, here, err) < 0)
+        return -1;
+    library->url = mem_printf("http://%s%s", pods, strrchr(http_server_addr(library->server, 0), ':'));
+    *ret = TAKE_PTR(library);
+    return 0;
+}
+
+void library_free(struct library *library)
+{
+    if (!library)
+        return;
+    http_server_free(library->server);
+    free(library->url);
+    free(library);
+}
+
+const char *library_url(const struct library *library)
+{
+    return library->url;
+}
+
+/* ---- homes ---- */
+
+const char *library_home(struct arena *arena, const char *user, const char *folder)
+{
+    struct passwd entry, *found = NULL;
+    char text[NSS_BUF];
+    struct stat st;
+
+    if (!user || !*user || streq(user, "system:admin"))
+        user = "root";
+    if (getpwnam_r(user, &entry, text, sizeof(text), &found) != 0 || !found)
+        return NULL;
+    if (stat(arena_printf(arena, "%s/%s", found->pw_dir, folder), &st) < 0 || !S_ISDIR(st.st_mode))
+        return NULL;
+    return arena_strdup(arena, found->pw_dir);
+}

@@ -1,0 +1,31 @@
+/* library - what training scripts need of the daemon: an address that their containers reach, and the Python
+ * library itself, as files that are mounted into them.
+ *
+ * The address is a plain HTTP listener of its own on the pod network's gateway (port LIBRARY_PORT, another
+ * one where that is taken); it answers the library's calls and nothing else. Where pods have no such network,
+ * it is on loopback. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#define LIBRARY_PORT 5337
+
+struct api;
+struct arena;
+struct library;
+struct loop;
+struct podnet;
+
+/* Writes the files to DATA/python. net may be NULL: no pods here. api is borrowed. */
+int library_open(struct loop *loop, struct api *api, const struct podnet *net, const char *data_dir,
+                 struct library **ret, struct err *err);
+void library_free(struct library *library); /* with its connections; NULL is fine */
+DEFINE_CLEANUP(struct library *, library_free);
+
+const char *library_url(const struct library *library); /* "http://10.88.0.1:5337"; lives as long as it */
+/* DATA/python, in malloc'ed memory; may be asked before library_open. */
+char *library_folder(const char *data_dir);
+
+/* Home of a user of this machine who has such a folder in it; NULL: none. In the arena. */
+const char *library_home(struct arena *arena, const char *user, const char *folder);
