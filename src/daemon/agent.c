@@ -36,8 +36,10 @@ struct agent {
     struct local_engine *engine;
     struct loop_timer *timer;
     char *node_name, host_ip[INET_ADDRSTRLEN];
+    char *cgroup;      /* all containers are below it */
     char *text;        /* what was found, in words */
     int64_t heartbeat; /* of the Node, monotonic */
+    bool disk_short, memory_short;
 };
 
 /* ---- the Node ---- */
@@ -66,16 +68,46 @@ static void set_cards(struct agent *agent, struct arena *arena, struct json *sta
                         arena_printf(arena, "%zu", gpu_count(agent->gpus)));
 }
 
-static void set_pressure(struct arena *arena, struct json *status, int64_t now)
+static void set_pressure(struct agent *agent, struct arena *arena, struct json *status, int64_t now)
 {
-    static const char *const types[][3] = {
-        {"MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
-        {"DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
-        {"PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"},
+    static const char *const types[][5] = {
+        {"MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available",
+         "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"},
+        {"DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", "KubeletHasDiskPressure",
+         "kubelet has disk pressure"},
+        {"PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available", "", ""},
     };
+    const bool is_short[] = {agent->memory_short, agent->disk_short, false};
 
     for (size_t i = 0; i < ARRAY_LEN(types); i++)
-        condition_set(arena, status, types[i][0], "False", types[i][1], types[i][2], now);
+        condition_set(arena, status, types[i][0], is_short[i] ? "True" : "False",
+                      types[i][is_short[i] ? 3 : 1], types[i][is_short[i] ? 4 : 2], now);
+}
+
+/* What the queue has to know of each card. */
+static void set_cards_note(struct agent *agent, struct arena *arena, struct json *doc)
+{
+    struct json *list = json_new_array(arena);
+    struct json *notes = json_need_object(arena, json_need_object(arena, doc, "metadata"), "annotations");
+    CLEANUP(buf_done) struct buf text = {0};
+
+    for (size_t i = 0; i < gpu_count(agent->gpus); i++) {
+        const struct gpu_card *card = gpu_at(agent->gpus, i);
+        struct json *out = json_push_object(arena, list);
+
+        json_set_int(arena, out, "index", (int64_t)i);
+        json_set_string(arena, out, "uuid", card->uuid);
+        json_set_string(arena, out, "model", card->name);
+        json_set_int(arena, out, "mib", card->memory_mib);
+        json_set_bool(arena, out, "declared", card->declared);
+        if (!card->healthy)
+            json_set_bool(arena, out, "failed", true);
+    }
+    json_write(&text, list);
+    if (list->len)
+        json_set(arena, notes, "berth.dev/cards", json_of_str(arena, buf_view(&text)));
+    else
+        json_remove(notes, "berth.dev/cards");
 }
 
 static bool edit_node(void *arg, struct arena *arena, struct json *doc)
@@ -84,12 +116,13 @@ static bool edit_node(void *arg, struct arena *arena, struct json *doc)
     struct json *status = json_need_object(arena, doc, "status"), *addresses = json_get(status, "addresses");
     int64_t now = clock_now();
 
-    set_pressure(arena, status, now);
+    set_pressure(agent, arena, status, now);
     condition_set(arena, status, "Ready", "True", "KubeletReady", "the node agent is running", now);
     JSON_EACH(json_get(status, "conditions"), it)
         time_set(arena, it, "lastHeartbeatTime", now);
     set_cards(agent, arena, status, "capacity");
     set_cards(agent, arena, status, "allocatable");
+    set_cards_note(agent, arena, doc);
     JSON_EACH(addresses, it)
         if (streq(json_get_string(it, "type"), "InternalIP"))
             json_set_string(arena, it, "address", agent->host_ip);
@@ -172,9 +205,16 @@ static void on_timer(void *arg)
 {
     struct agent *agent = arg;
 
+    bool disk, memory;
+
     renew_lease(agent);
-    if (clock_monotonic() - agent->heartbeat >= HEARTBEAT_SEC * NSEC_PER_SEC)
+    local_engine_pressure(agent->engine, &disk, &memory);
+    if (disk != agent->disk_short || memory != agent->memory_short ||
+        clock_monotonic() - agent->heartbeat >= HEARTBEAT_SEC * NSEC_PER_SEC) {
+        agent->disk_short = disk;
+        agent->memory_short = memory;
         update_node(agent);
+    }
     loop_timer_set(agent->timer, RENEW_SEC * NSEC_PER_SEC);
 }
 
@@ -194,7 +234,7 @@ static int open_runtime(struct agent *agent, const struct daemon_config *config,
                         const char *suffix, struct err *err)
 {
     CLEANUP(free) char *state = mem_printf("%s/containers", config->data_dir);
-    CLEANUP(free) char *cgroup = suffix ? mem_printf("/berth-%s", suffix) : NULL;
+    char *cgroup = agent->cgroup = suffix ? mem_printf("/berth-%s", suffix) : mem_strdup("/berth");
     struct runtime_config runtime = {
         .state_dir = state, .run_dir = run_dir, .cgroup_parent = cgroup, .oci_runtime = config->oci_runtime};
     const char *shim = getenv("BERTH_SHIM");
@@ -226,6 +266,7 @@ static int open_images(struct agent *agent, const struct daemon_config *config, 
     int result;
 
     images.helper = getenv("BERTH_IMAGE_HELPER");
+    images.stall_sec = config->image_stall_sec;
     images.gc_days = config->image_days;
     images.gc_high_percent = config->image_disk_percent;
     if (config->image_disk_percent > 0)
@@ -361,6 +402,7 @@ void agent_free(struct agent *agent)
     cdi_free(agent->cdi);
     gpu_close(agent->gpus);
     free(agent->node_name);
+    free(agent->cgroup);
     free(agent->text);
     free(agent);
 }
@@ -368,6 +410,16 @@ void agent_free(struct agent *agent)
 const char *agent_text(const struct agent *agent)
 {
     return agent->text;
+}
+
+bool agent_holds(const struct agent *agent, const char *pod_uid)
+{
+    return local_engine_holds(agent->engine, pod_uid);
+}
+
+const char *agent_cgroup(const struct agent *agent)
+{
+    return agent->cgroup;
 }
 
 const struct pod_ops *agent_pod_ops(struct agent *agent)

@@ -8,6 +8,7 @@
 #include "base/yaml.h"
 #include "daemon/config_images.h"
 #include "notify/policy.h"
+#include "sched/sched.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,8 +16,10 @@
 #include <limits.h>
 #include <sys/un.h>
 
-#define ROOT_DATA_DIR "/var/lib/berth"
-#define ROOT_SOCKET   "/run/berth/berth.sock"
+#define CONFIG_SECONDS_MAX   86400
+#define CONFIG_HALF_LIFE_MAX 87600
+#define ROOT_DATA_DIR        "/var/lib/berth"
+#define ROOT_SOCKET          "/run/berth/berth.sock"
 
 struct row {
     const char *flag, *key;
@@ -346,6 +349,64 @@ static int set_oci_runtime(struct daemon_config *config, const char *text, struc
     return 0;
 }
 
+/* ---- the queue ---- */
+
+static int set_policy(struct daemon_config *config, const char *text, struct err *err)
+{
+    CLEANUP(buf_done) struct buf names = {0};
+
+    if (sched_policy_find(text))
+        return set_text(&config->policy, text, err);
+    for (const struct sched_policy *const *p = sched_policies; *p; p++)
+        buf_printf(&names, "%s%s", names.len ? ", " : "", sched_policy_name(*p));
+    return err_set(err, ERR_INVALID, "must be one of %s, not '%s'", names.data, text);
+}
+
+static int set_preemption(struct daemon_config *config, const char *text, struct err *err)
+{
+    static const char *const names[] = {[CONFIG_PREEMPTION_AUTO] = "auto",
+                                        [CONFIG_PREEMPTION_ASK] = "ask",
+                                        [CONFIG_PREEMPTION_OFF] = "off",
+                                        NULL};
+    int choice = choose(names, is_off(text) ? "off" : text, err);
+
+    if (choice < 0)
+        return -1;
+    config->preemption = (enum config_preemption)choice;
+    return 0;
+}
+
+static int set_seconds(int64_t *member, const char *text, int64_t min, struct err *err)
+{
+    int64_t n;
+
+    if (!str_to_int(str_from(text), &n) || n < min || n > CONFIG_SECONDS_MAX)
+        return err_set(err, ERR_INVALID, "must be seconds, %lld to %d, not '%s'", (long long)min,
+                       CONFIG_SECONDS_MAX, text);
+    *member = n;
+    return 0;
+}
+
+static int set_min_run(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_seconds(&config->min_run_sec, text, 0, err);
+}
+
+static int set_stop_wait(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_seconds(&config->stop_wait_sec, text, 1, err);
+}
+
+static int set_half_life(struct daemon_config *config, const char *text, struct err *err)
+{
+    int64_t hours;
+
+    if (!str_to_int(str_from(text), &hours) || hours < 1 || hours > CONFIG_HALF_LIFE_MAX)
+        return err_set(err, ERR_INVALID, "must be hours, 1 to %d, not '%s'", CONFIG_HALF_LIFE_MAX, text);
+    config->half_life_hours = (double)hours;
+    return 0;
+}
+
 /* ---- the table ---- */
 
 static const struct row rows[] = {
@@ -365,6 +426,8 @@ static const struct row rows[] = {
     {"push-to", "pushTo", "HOST[/PATH]", "where berth submit pushes images (nowhere)", config_set_push_to,
      SCALAR},
     {"image-days", "imageDays", "N|off", "images unused for so long go (30)", config_set_image_days, SCALAR},
+    {"image-stall", "imageStall", "SECONDS", "a pull without progress fails (60)", config_set_image_stall,
+     SCALAR},
     {"image-disk", "imageDisk", "PERCENT|off", "unused images go when the disk is fuller (85)",
      config_set_image_disk, SCALAR},
     {"node-labels", "nodeLabels", "K=V,...", "labels of this machine's Node", set_labels, LIST_OR_MAP},
@@ -376,6 +439,16 @@ static const struct row rows[] = {
      "who may read the queue without a name: nobody, everybody, callers on this machine (loopback)",
      set_anonymous, SCALAR},
     {"path-prefix", "pathPrefix", "PATH", "serve everything below this path, too: /berth", set_path_prefix,
+     SCALAR},
+    {"policy", "policy", "NAME", "order of the queue: fair, fifo, srtf, las, pressure, berth (fair)",
+     set_policy, SCALAR},
+    {"preemption", "preemption", "auto|ask|off", "who may displace running jobs (auto)", set_preemption,
+     SCALAR},
+    {"min-run", "minRun", "SECONDS", "jobs are left alone so long after their start (120)", set_min_run,
+     SCALAR},
+    {"stop-wait", "stopWait", "SECONDS",
+     "how long, at least, a training job may take to its epoch's end (60)", set_stop_wait, SCALAR},
+    {"usage-half-life", "usageHalfLife", "HOURS", "how fast used GPU time is forgotten (168)", set_half_life,
      SCALAR},
     {"callback-allow", "callbackAllow", "NET,...",
      "networks callbacks may go to beside public ones: private, loopback, all, 10.1.0.0/16",
@@ -681,7 +754,7 @@ static int load(const struct config_env *env, const struct flags *flags, struct 
 int config_load(const struct config_env *env, int argc, char **argv, struct daemon_config *ret,
                 struct err *err)
 {
-    struct daemon_config config = {.action = CONFIG_RUN};
+    struct daemon_config config = {.action = CONFIG_RUN, .min_run_sec = -1};
     struct flags flags = {.action = CONFIG_RUN};
 
     if (read_flags(argc, argv, &flags, err) < 0)
@@ -715,6 +788,7 @@ void config_done(struct daemon_config *config)
     config_images_done(config);
     free(config->node_name);
     free(config->path_prefix);
+    free(config->policy);
     free(config->oci_runtime);
     *config = (struct daemon_config){.action = CONFIG_RUN};
 }

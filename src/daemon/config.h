@@ -30,6 +30,12 @@ enum config_anonymous {
     ANONYMOUS_LOOPBACK, /* may read the queue when calling from this machine */
 };
 
+enum config_preemption { /* as sched's */
+                         CONFIG_PREEMPTION_AUTO,
+                         CONFIG_PREEMPTION_ASK,
+                         CONFIG_PREEMPTION_OFF,
+};
+
 enum config_agent {
     AGENT_AUTO, /* on where this machine lets us, else off with a reason */
     AGENT_OFF,
@@ -65,9 +71,15 @@ struct daemon_config {
     char *callback_ca;          /* PEM file; NULL: the system's authorities */
     enum config_anonymous anonymous;
     char *path_prefix; /* "/berth"; NULL: none */
+    char *policy;      /* of the queue; NULL: the default */
+    enum config_preemption preemption;
+    int64_t min_run_sec;    /* jobs are left alone so long after their start; -1: the default */
+    int64_t stop_wait_sec;  /* how long at least a training job may take to its epoch's end; 0: the default */
+    double half_life_hours; /* of usage; 0: the default */
     VEC(struct config_registry) registries;
     char *push_to;          /* NULL: nowhere */
     int image_days;         /* 0: the default, -1: never for age */
+    int image_stall_sec;    /* 0: the default */
     int image_disk_percent; /* 0: the default, -1: never for space */
 };
 

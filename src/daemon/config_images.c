@@ -107,6 +107,16 @@ int config_set_image_days(struct daemon_config *config, const char *text, struct
     return set_number(&config->image_days, text, 1, 36500, err);
 }
 
+int config_set_image_stall(struct daemon_config *config, const char *text, struct err *err)
+{
+    int64_t n;
+
+    if (!str_to_int(str_from(text), &n) || n < 1 || n > 86400)
+        return err_set(err, ERR_INVALID, "must be 1 to 86400 seconds, not '%s'", text);
+    config->image_stall_sec = (int)n;
+    return 0;
+}
+
 int config_set_image_disk(struct daemon_config *config, const char *text, struct err *err)
 {
     return set_number(&config->image_disk_percent, text, 20, 99, err);

@@ -7,5 +7,6 @@
 int config_set_registries(struct daemon_config *config, const char *text, struct err *err);
 int config_set_push_to(struct daemon_config *config, const char *text, struct err *err);
 int config_set_image_days(struct daemon_config *config, const char *text, struct err *err);
+int config_set_image_stall(struct daemon_config *config, const char *text, struct err *err);
 int config_set_image_disk(struct daemon_config *config, const char *text, struct err *err);
 void config_images_done(struct daemon_config *config);

@@ -1,0 +1,308 @@
+"""Images: pulled from registries with passwords, built, pushed, imported, read from archives; and registries that
+lie or stall. Needs root, skopeo, buildah, docker-registry and busybox; says so and skips without."""
+
+import json
+import os
+import pathlib
+import shutil
+
+import pytest
+
+import harness
+import labkit
+import podkit
+from podkit import create, phase, state, until
+
+LACK = labkit.missing("skopeo", "buildah", "docker-registry", "htpasswd", "busybox")
+pytestmark = [podkit.needs, pytest.mark.skipif(LACK is not None, reason=str(LACK)), pytest.mark.plain]
+
+PASSWORD = "ge:heim + $x"
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory):
+    found = labkit.Registry(tmp_path_factory.mktemp("registry") / "r", {"alice": PASSWORD})
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def open_registry(tmp_path_factory):
+    found = labkit.Registry(tmp_path_factory.mktemp("open") / "r")
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def fakes():
+    found = {kind: labkit.FakeRegistry(kind) for kind in ("lie", "stall")}
+    yield found
+    for fake in found.values():
+        fake.stop()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("build")
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory, registry, open_registry, fakes, store):
+    hosts = [registry.host, open_registry.host] + [f.host for f in fakes.values()]
+    daemon = podkit.start(tmp_path_factory.mktemp("images"), "--image-stall", "2", "--registries",
+                          ",".join([f"{h}=insecure" for h in hosts] +
+                                   [f"hub.example=mirror:{open_registry.host}+mirror-insecure"]),
+                          *labkit.open_socket(None))
+    labkit.make_base(daemon, store)
+    yield daemon
+    podkit.close(daemon)
+
+
+@pytest.fixture(scope="module")
+def alice(node):
+    person = labkit.Person("berth-t-alice")
+    node.berth("user", "add", person.name).ok()
+    yield person
+    person.remove()
+
+
+def berth(node, store, *args, cwd=None, stdin=None):
+    return harness.run([harness.BERTH, *args], env=labkit.build_env(node, store), cwd=cwd, stdin=stdin, timeout=120)
+
+
+def build(node, store, tmp_path, name, text, *options):
+    folder = labkit.write_project(tmp_path / "p", f"FROM {labkit.BASE}\nRUN echo {text} >/hello\n"
+                                                  "CMD [\"cat\", \"/hello\"]\n")
+    return berth(node, store, "build", "-t", name, *options, folder)
+
+
+def image_pod(name, image, policy=None, spec=None, command=None):
+    made = podkit.pod(name, ["true"], spec=spec)
+    container = made["spec"]["containers"][0]
+    container["image"] = image
+    del container["command"]
+    if command:
+        container["command"] = command
+    if policy:
+        container["imagePullPolicy"] = policy
+    return made
+
+
+def waits(node, name, reason, words="", timeout=30):
+    found = until(node, name, lambda p: p["status"].get("containerStatuses") and
+                  state(p).get("waiting", {}).get("reason") == reason, reason, timeout)
+    assert words in state(found)["waiting"].get("message", ""), state(found)
+    return found
+
+
+def output(node, name):
+    phase(node, name, "Succeeded")
+    return node.kubectl("logs", name).ok()
+
+
+@pytest.fixture(scope="module")
+def private(node, store, registry, tmp_path_factory):
+    """An image in the registry with the password, nowhere else."""
+    name = f"{registry.host}/alice/net:v1"
+    berth(node, store, "login", registry.host, "-u", "alice", "--password-stdin", stdin=PASSWORD + "\n").ok()
+    build(node, store, tmp_path_factory.mktemp("p"), name, "one", "--no-import").ok()
+    pushed = berth(node, store, "push", name).ok()
+    assert f"pushed {name}" in pushed
+    berth(node, store, "logout", registry.host).ok()
+    return name
+
+
+def test_build_shows_layers_and_the_image_runs(node, store, tmp_path):
+    built = build(node, store, tmp_path, "hello", "hi")
+    assert "built hello" in built.ok() and "layer 1 of 2" in built.err, built.err
+    create(node, image_pod("built", "hello"))
+    assert output(node, "built") == "hi\n"
+    assert "localhost/hello:latest" in node.berth("image", "list").ok()
+
+
+def test_failed_build_says_so(node, store, tmp_path):
+    folder = labkit.write_project(tmp_path / "bad", f"FROM {labkit.BASE}\nRUN false\n")
+    refused = berth(node, store, "build", "-t", "bad", folder)
+    assert "berth: the build of 'bad' failed" in refused.fails(1)
+    assert not list(pathlib.Path("/tmp").glob("berth-??????/auth.json"))
+
+
+def test_copy_without_target_is_repaired(node, store, tmp_path):
+    folder = labkit.write_project(tmp_path / "g", f"FROM {labkit.BASE}\nCOPY ./model.py\nCMD [\"cat\", \"model.py\"]\n",
+                                  **{"model.py": "model\n"})
+    assert "has no target" in (lambda r: (r.ok(), r.err)[1])(berth(node, store, "build", "-t", "guide", folder))
+    create(node, image_pod("guide", "guide"))
+    assert output(node, "guide") == "model\n"
+
+
+def test_wrong_password_is_refused_at_login(node, store, registry):
+    refused = berth(node, store, "login", registry.host, "-u", "alice", "--password-stdin", stdin="wrong\n")
+    assert "does not take that" in refused.fails(5)
+
+
+def test_without_password_the_pull_fails_then_backs_off(node, private):
+    create(node, image_pod("nopassword", private))
+    waits(node, "nopassword", "ErrImagePull", "nauthorized")
+    waits(node, "nopassword", "ImagePullBackOff")
+    reasons = node.kubectl("get", "events", "--field-selector", "involvedObject.name=nopassword", "-o",
+                           "jsonpath={.items[*].reason}").ok()
+    assert {"Pulling", "Failed", "BackOff"} <= set(reasons.split())
+
+
+def secret(node, name, registry, password):
+    node.kubectl("create", "secret", "docker-registry", name, f"--docker-server={registry.host}",
+                 "--docker-username=alice", f"--docker-password={password}").ok()
+
+
+def test_pull_secrets_of_the_pod(node, private, registry):
+    secret(node, "wrong", registry, "no")
+    secret(node, "right", registry, PASSWORD)
+    create(node, image_pod("secret", private, spec={"imagePullSecrets": [{"name": "wrong"}, {"name": "right"}]}))
+    assert output(node, "secret") == "one\n"
+    events = node.kubectl("get", "events", "--field-selector", "involvedObject.name=secret", "-o",
+                          "jsonpath={.items[*].message}").ok()
+    assert "layer 1 of" in events and "Successfully pulled" in events
+    found = podkit.get(node, "secret")["status"]["containerStatuses"][0]["imageID"]
+    assert found.startswith(private.rsplit(":", 1)[0] + "@sha256:")
+    create(node, image_pod("pinned", found, spec={"imagePullSecrets": [{"name": "right"}]}))
+    assert output(node, "pinned") == "one\n"
+
+
+def test_pull_secrets_of_the_service_account(node, private, registry):
+    secret(node, "of-account", registry, PASSWORD)
+    node.kubectl("create", "serviceaccount", "puller").ok()
+    node.kubectl("patch", "serviceaccount", "puller", "-p",
+                 json.dumps({"imagePullSecrets": [{"name": "of-account"}]})).ok()
+    create(node, image_pod("account", private, "Always", spec={"serviceAccountName": "puller"}))
+    assert output(node, "account") == "one\n"
+
+
+def test_login_is_for_ones_own_pods(node, private, registry, alice):
+    mine = ["-n", alice.name]
+    assert "knows the password" in alice.run(node, "berth", "login", registry.host, "-u", "alice", "--password-stdin",
+                                             stdin=PASSWORD).ok()
+    pod = image_pod("mine", private, "Always")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1", "memory": "64Mi"}}
+    alice.run(node, "berth", "apply", "-f", "-", stdin=json.dumps(pod)).ok()
+    harness.wait(lambda: node.kubectl("get", "pod", "mine", *mine, "-o", "jsonpath={.status.phase}").ok() == "Succeeded",
+                 "alice's pod runs")
+    create(node, image_pod("theirs", private, "Always"))  # root has logged out
+    waits(node, "theirs", "ErrImagePull")
+    folder = node.data / "images" / "logins"
+    kept = folder / f"{alice.name}.json"
+    assert folder.stat().st_mode & 0o777 == 0o700 and kept.stat().st_mode & 0o777 == 0o600
+    assert PASSWORD not in node.log()
+    listed = node.request("GET", "/v1/logins?secrets=1").json()
+    assert alice.name not in json.dumps(listed)
+    assert alice.run(node, "berth", "logout", registry.host).ok()
+    assert json.loads(kept.read_text())["auths"] == {}
+
+
+def test_policies(node, store, open_registry, tmp_path):
+    name = f"{open_registry.host}/net:1"
+    create(node, image_pod("never", name, "Never"))
+    waits(node, "never", "ErrImageNeverPull")
+    build(node, store, tmp_path, name, "first", "--no-import").ok()
+    berth(node, store, "push", name).ok()
+    create(node, image_pod("present1", name, "IfNotPresent"))
+    assert output(node, "present1") == "first\n"
+    build(node, store, tmp_path, name, "second", "--no-import").ok()
+    berth(node, store, "push", name).ok()
+    create(node, image_pod("present2", name, "IfNotPresent"), image_pod("always", name, "Always"))
+    assert output(node, "present2") == "first\n"
+    assert output(node, "always") == "second\n"
+    open_registry.stop()
+    try:
+        create(node, image_pod("off1", name, "IfNotPresent"), image_pod("off2", name, "Always"))
+        assert output(node, "off1") == "second\n"
+        waits(node, "off2", "ErrImagePull", "unreachable" if False else "")
+    finally:
+        open_registry.start()
+
+
+def test_mirror_is_asked_first(node, store, open_registry, tmp_path):
+    name = f"{open_registry.host}/sub/mirrored:1"
+    build(node, store, tmp_path, name, "mirrored", "--no-import").ok()
+    berth(node, store, "push", name).ok()
+    create(node, image_pod("mirrored", "hub.example/sub/mirrored:1"))
+    assert output(node, "mirrored") == "mirrored\n"
+
+
+def test_a_registry_that_lies_or_stalls_fails_that_pod_only(node, fakes):
+    create(node, image_pod("stall", fakes["stall"].image), image_pod("lie", fakes["lie"].image))
+    create(node, podkit.pod("other", "echo fine"))
+    assert output(node, "other") == "fine\n"
+    waits(node, "lie", "ErrImagePull")
+    waits(node, "stall", "ErrImagePull")
+    messages = node.kubectl("get", "events", "-o", "jsonpath={.items[*].message}").ok()
+    assert "digest" in messages and "nothing" in messages, messages
+
+
+def test_import_list_remove(node, store, tmp_path):
+    root = tmp_path / "root"
+    (root / "bin").mkdir(parents=True)
+    shutil.copy(shutil.which("busybox"), root / "bin" / "cat")
+    (root / "hello").write_text("from a tar\n")
+    harness.run(["tar", "-C", root, "-czf", tmp_path / "root.tar.gz", "."]).ok()
+    assert "layer 1 of 1" in (lambda r: (r.ok(), r.err)[1])(
+        node.berth("image", "import", tmp_path / "root.tar.gz", "plain:1"))
+    create(node, image_pod("plain", "plain:1", command=["/bin/cat", "/hello"]))
+    assert output(node, "plain") == "from a tar\n"
+    node.kubectl("delete", "pod", "plain").ok()
+    node.berth("image", "rm", "plain:1").ok()
+    assert "plain" not in node.berth("image", "list").ok()
+    assert node.berth("image", "rm", "plain:1").fails(4)
+    assert node.berth("image", "import", tmp_path / "none.tar", "x").fails(4)
+    (tmp_path / "noise").write_bytes(os.urandom(5000))
+    assert node.berth("image", "import", tmp_path / "noise", "x").fails(1)
+    assert not list((node.data / "incoming").iterdir())
+    assert "removed" in node.berth("image", "gc").ok()
+
+
+def test_archives_are_read_with_the_rights_of_the_user(node, store, alice, tmp_path):
+    folder = alice.home / "images"
+    folder.mkdir()
+    build(node, store, tmp_path, "forfile", "archived", "--no-import").ok()
+    buildah = ["buildah", f"--root={store}", f"--runroot=/run/berth-build-{os.geteuid()}"]
+    for kind, path in (("oci-archive", "a.tar"), ("docker-archive", "d.tar"), ("oci", "layout")):
+        harness.run([*buildah, "push", "docker.io/library/forfile:latest", f"{kind}:{folder / path}"]).ok()
+    harness.run(["chown", "-R", f"{alice.uid}", folder]).ok()
+    secret_file = tmp_path / "secret.tar"
+    shutil.copy(folder / "a.tar", secret_file)
+    secret_file.chmod(0o600)
+    images = {"oa": f"oci-archive:{folder}/a.tar", "da": f"docker-archive:{folder}/d.tar", "ol": f"oci:{folder}/layout"}
+    for name, image in images.items():
+        pod = image_pod(name, image)
+        pod["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "100m", "memory": "64Mi"}}
+        alice.run(node, "berth", "apply", "-f", "-", stdin=json.dumps(pod)).ok()
+        harness.wait(lambda: node.kubectl("get", "pod", name, "-n", alice.name, "-o",
+                                          "jsonpath={.status.phase}").ok() == "Succeeded", f"{image} runs")
+        assert node.kubectl("logs", name, "-n", alice.name).ok() == "archived\n"
+        node.kubectl("delete", "pod", name, "-n", alice.name).ok()
+    pod = image_pod("notmine", f"oci-archive:{secret_file}")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "100m", "memory": "64Mi"}}
+    alice.run(node, "berth", "apply", "-f", "-", stdin=json.dumps(pod)).ok()
+    harness.wait(lambda: "ermission denied" in node.kubectl("describe", "pod", "notmine", "-n", alice.name).ok(),
+                 "the archive of somebody else is refused")
+    create(node, image_pod("admins", f"oci-archive:{secret_file}"))
+    assert output(node, "admins") == "archived\n"
+
+
+def test_builds_of_users_are_theirs_alone(node, store, alice, tmp_path):
+    """alice's `python` must not become everybody's."""
+    folder = labkit.write_project(alice.home / "own", "FROM scratch\nCOPY busybox /bin/sh\n"
+                                                      "CMD [\"/bin/sh\", \"-c\", \"echo alices\"]\n")
+    shutil.copy(shutil.which("busybox"), folder / "busybox")
+    os.chown(folder, alice.uid, alice.gid)
+    alice.run(node, "berth", "build", "-t", "hello", folder).ok()
+    pod = image_pod("hers", "hello")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1", "memory": "64Mi"}}
+    alice.run(node, "berth", "apply", "-f", "-", stdin=json.dumps(pod)).ok()
+    harness.wait(lambda: node.kubectl("get", "pod", "hers", "-n", alice.name, "-o",
+                                      "jsonpath={.status.phase}").ok() == "Succeeded", "alice's build runs")
+    assert node.kubectl("logs", "hers", "-n", alice.name).ok() == "alices\n"
+    create(node, image_pod("admins-hello", "hello"))
+    assert output(node, "admins-hello") == "hi\n"
+    assert alice.run(node, "berth", "image", "rm", "localhost/hello").fails(5)
+    assert alice.run(node, "berth", "image", "gc").fails(5)
+    alice.run(node, "berth", "image", "rm", "hello").ok()
