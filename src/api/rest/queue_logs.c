@@ -202,10 +202,26 @@ static void read_options(struct logs *l, const struct object *pod)
         l->pod = stream_pod_ref(pod, call->arena);
 }
 
+/* A pod's log as the Kubernetes API would give it; what is left of pods that have gone, to who may end the
+ * job. */
+static bool may_read(struct call *call, const char *uid, const struct object *pod)
+{
+    if (!pod)
+        return queue_may(call->api->config.queue, &call->who, uid, true);
+    return access_allowed(call->registry, &call->who,
+                          &(struct access){.verb = "get",
+                                           .kind = pod->kind,
+                                           .subresource = "log",
+                                           .ns = pod->ns,
+                                           .name = pod->name,
+                                           .path = ""});
+}
+
 void rest_queue_logs(struct call *call, const char *id)
 {
     struct logs *l = arena_zalloc(call->arena, sizeof(*l));
     const char *uid, *path, *tail = query_string(call, "tail");
+    const struct object *pod;
 
     *l = (struct logs){.call = call, .ops = call->api->config.pod_ops, .fd = -1, .tail = -1};
     if (*tail && (!str_to_int(str_from(tail), &l->tail) || l->tail < 0)) {
@@ -216,7 +232,8 @@ void rest_queue_logs(struct call *call, const char *id)
     }
     if (rest_queue_find(call, id, &uid) < 0)
         return;
-    if (!queue_may(call->api->config.queue, &call->who, uid, false)) {
+    pod = find_pod(call, uid);
+    if (!queue_may(call->api->config.queue, &call->who, uid, false) || !may_read(call, uid, pod)) {
         failure_set(&call->failure, call->arena, 403, "Forbidden",
                     "the log is for the job's owner and for admins");
         rest_fail(call);
@@ -225,7 +242,7 @@ void rest_queue_logs(struct call *call, const char *id)
     path = queue_log_path(call->api->config.queue, uid, call->arena);
     if (path)
         l->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    read_options(l, find_pod(call, uid));
+    read_options(l, pod);
     call->req->user = l;
     call->req->gone = on_gone;
     if (l->fd < 0 || l->tail < 0 || open_pod(l, false) < 0)
