@@ -543,8 +543,7 @@ static void split_space(struct run *r, struct str s, int64_t max, uint8_t flags,
         if (at == end)
             return;
         if (max-- == 0) {
-            s = strip_chars((struct str){at, (size_t)(end - at)}, JV_NULL, 1);
-            push_part(r, list, s.s, s.s + s.len, flags);
+            push_part(r, list, at, end, flags); /* with the space at its end */
             return;
         }
         start = at;
@@ -564,8 +563,7 @@ static void rsplit_space(struct run *r, struct str s, int64_t max, uint8_t flags
         if (end == s.s)
             return;
         if (max-- == 0) {
-            s = strip_chars((struct str){s.s, (size_t)(end - s.s)}, JV_NULL, -1);
-            push_part(r, list, s.s, end, flags);
+            push_part(r, list, s.s, end, flags); /* with the space at its beginning */
             return;
         }
         stop = end;
