@@ -1,6 +1,5 @@
 /* engine - who runs pods. One so far: local, on this machine (engine/local). It takes pods bound to its node
- * from the store, runs them, and writes what becomes of them back through the registry; it also binds pods
- * that name no other scheduler, as long as they fit.
+ * from the store, runs them, and writes what becomes of them back through the registry.
  *
  * Everything is on the loop. What runs goes on when the engine is freed, and is taken up again by the next.
  */
@@ -45,6 +44,9 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
 void local_engine_close(struct local_engine *engine);
 void local_engine_free(struct local_engine *engine);
 DEFINE_CLEANUP(struct local_engine *, local_engine_free);
+
+/* Whether anything of a pod is still here: its processes, its network. */
+bool local_engine_holds(const struct local_engine *engine, const char *pod_uid);
 
 /* What the API asks of pods. Lives as long as the engine. */
 const struct pod_ops *local_engine_pod_ops(struct local_engine *engine);

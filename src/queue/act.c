@@ -176,6 +176,13 @@ static const char *datasets_of(struct queue *queue, struct arena *arena, const s
                 : NULL;
 }
 
+static bool edit_scheduled(void *arg, struct arena *arena, struct json *doc)
+{
+    (void)arg;
+    return condition_set(arena, json_need_object(arena, doc, "status"), "PodScheduled", "True", NULL, NULL,
+                         clock_now());
+}
+
 /* One pod of the run. On failure *why says so, in the arena. */
 static int make_pod(struct queue *queue, struct unit *unit, const struct object *job,
                     struct training_run *run, const struct action *action, struct arena *arena,
@@ -202,6 +209,7 @@ static int make_pod(struct queue *queue, struct unit *unit, const struct object 
     }
     if (run->rank == 0)
         set_string(&unit->pod, written.object->uid);
+    edit_object(queue, written.object, edit_scheduled, NULL, NULL);
     return 0;
 }
 

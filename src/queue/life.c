@@ -508,7 +508,6 @@ static void run_ended(struct queue *queue, struct unit *unit, struct run_pods *r
     enum change change = lifecycle_exit(stop == STOP_PREEMPT || stop == STOP_RESIZE, run->status,
                                         unit->w.epochs_done, unit->w.epochs_total, false);
 
-    save_logs(queue, run);
     if (stop == STOP_CANCEL) {
         life_over(queue, unit, PHASE_CANCELLED, unit->stop.reason ? unit->stop.reason : "cancelled");
     } else if (stop == STOP_MEMORY) {
@@ -517,6 +516,7 @@ static void run_ended(struct queue *queue, struct unit *unit, struct run_pods *r
         text = mem_strdup(stop        ? unit->stop.reason
                           : run->lost ? "its run was lost (the machine or its container went away)"
                                       : "its pod was deleted");
+        save_logs(queue, run); /* the last run's output stays with its pod */
         back_in_queue(queue, unit, text, stop != STOP_NONE);
         delete_pods(queue, run->pods.v, run->pods.len, -1);
         return;

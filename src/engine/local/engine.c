@@ -36,12 +36,6 @@ void engine_queue(struct pod *pod)
     run_soon(engine);
 }
 
-void engine_bind_soon(struct local_engine *engine)
-{
-    engine->bind_wanted = true;
-    run_soon(engine);
-}
-
 struct pod *engine_pod(const struct local_engine *engine, const char *uid)
 {
     return map_get(engine->pods, str_from(uid));
@@ -87,7 +81,6 @@ static void on_retry(void *arg)
 
     while (map_next(engine->pods, &at, &key, &value))
         engine_queue(value);
-    engine_bind_soon(engine);
 }
 
 static void on_commit(void *arg, const struct err *err)
@@ -119,10 +112,6 @@ static void run_queue(void *arg)
     engine->running = false;
     if (engine->closed)
         return;
-    if (engine->bind_wanted) {
-        engine->bind_wanted = false;
-        binder_look(engine);
-    }
     while (engine->head) {
         struct pod *pod = engine->head;
 
@@ -176,10 +165,8 @@ static void seen(struct local_engine *engine, const struct object *object)
 {
     struct pod *pod = engine_pod(engine, object->uid);
 
-    if (!is_ours(engine, object)) {
-        engine_bind_soon(engine);
+    if (!is_ours(engine, object))
         return;
-    }
     if (pod) {
         pod_take(pod, object);
         volumes_update(pod, false, NULL);
@@ -194,7 +181,6 @@ static void gone(struct local_engine *engine, const struct object *object)
 {
     struct pod *pod = engine_pod(engine, object->uid);
 
-    engine_bind_soon(engine);
     if (!pod || !pod->object)
         return;
     object_unref(TAKE_PTR(pod->object));
@@ -209,12 +195,6 @@ static void on_pod(void *arg, const struct store_event *event)
         gone(arg, event->object);
     else
         seen(arg, event->object);
-}
-
-static void on_node(void *arg, const struct store_event *event)
-{
-    (void)event;
-    engine_bind_soon(arg);
 }
 
 static void show_change(struct local_engine *engine, const struct store_event *event, bool secret)
@@ -319,8 +299,6 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     sweep_start(engine);
     store_watch(engine->store, KIND_POD, NULL, store_revision(engine->store), on_pod, NULL, engine,
                 &engine->watch, NULL); /* from now on: cannot be too old */
-    store_watch(engine->store, KIND_NODE, NULL, store_revision(engine->store), on_node, NULL, engine,
-                &engine->node_watch, NULL);
     store_watch(engine->store, KIND_CONFIG_MAP, NULL, store_revision(engine->store), on_map, NULL, engine,
                 &engine->map_watch, NULL);
     store_watch(engine->store, KIND_SECRET, NULL, store_revision(engine->store), on_secret, NULL, engine,
@@ -341,12 +319,11 @@ void local_engine_close(struct local_engine *engine)
         return;
     engine->closed = true;
     store_unwatch(engine->watch);
-    store_unwatch(engine->node_watch);
     store_unwatch(engine->volume_watch);
     store_unwatch(engine->map_watch);
     store_unwatch(engine->secret_watch);
     engine->map_watch = engine->secret_watch = NULL;
-    engine->watch = engine->node_watch = engine->volume_watch = NULL;
+    engine->watch = engine->volume_watch = NULL;
     ops_done(engine);
     usage_stop(engine);
     services_stop(engine);
@@ -371,6 +348,13 @@ void local_engine_close(struct local_engine *engine)
     if (engine->commit)
         engine->commit->engine = NULL;
     engine->commit = NULL;
+}
+
+bool local_engine_holds(const struct local_engine *engine, const char *pod_uid)
+{
+    const struct pod *pod = engine_pod(engine, pod_uid);
+
+    return pod && (!pod->facts.ended || (pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_NONE));
 }
 
 void local_engine_free(struct local_engine *engine)

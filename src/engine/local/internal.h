@@ -112,8 +112,8 @@ struct local_engine {
     size_t cards;
     struct map *pods; /* uid → struct pod */
     struct pod *head, **tail;
-    bool running, bind_wanted, closed;
-    struct store_watch *watch, *node_watch, *volume_watch, *map_watch, *secret_watch;
+    bool running, closed;
+    struct store_watch *watch, *volume_watch, *map_watch, *secret_watch;
     struct pod_ops ops;
     struct pod_log *readers; /* that follow a container */
     struct removal *removals;
@@ -131,8 +131,7 @@ struct local_engine {
 
 /* engine.c */
 struct pod *engine_pod(const struct local_engine *engine, const char *uid);
-void engine_queue(struct pod *pod); /* pod_sync soon */
-void engine_bind_soon(struct local_engine *engine);
+void engine_queue(struct pod *pod);    /* pod_sync soon */
 void engine_pod_gone(struct pod *pod); /* out of the map, freed when it may be */
 __attribute__((format(printf, 4, 5))) void pod_event(struct pod *pod, const char *type, const char *reason,
                                                      const char *fmt, ...);
@@ -150,7 +149,7 @@ struct env_world pod_world(struct pod *pod);
 /* sandbox.c: network, namespaces, volumes, files; and their end. */
 void sandbox_make(struct pod *pod);
 void sandbox_not_yet(struct pod *pod, const struct err *err); /* tried again soon */
-void sandbox_part_gone(struct pod *pod); /* one thing less is pending */
+void sandbox_part_gone(struct pod *pod);                      /* one thing less is pending */
 void sandbox_leave(struct pod *pod, bool forget);             /* forget: logs and folder go, too */
 void sandbox_write_hosts(struct pod *pod);                    /* again, where it has one */
 void sandbox_remove_tree(struct local_engine *engine, const char *path);
@@ -230,9 +229,6 @@ void hook_free(struct hook *hook); /* NULL is fine */
 /* probes.c */
 void probes_start(struct run *run);
 void probes_stop(struct run *run);
-
-/* binder.c */
-void binder_look(struct local_engine *engine);
 
 /* services.c: connections and names of services. */
 void services_start(struct local_engine *engine);

@@ -262,7 +262,6 @@ static void wind_up(struct pod *pod)
         engine_pod_gone(pod);
     else if (forget)
         delete_object(pod);
-    engine_bind_soon(pod->engine);
 }
 
 void pod_sync(struct pod *pod)

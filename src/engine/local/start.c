@@ -240,8 +240,9 @@ static int set_cards(struct start *s)
     size_t cards[BIND_CARDS_MAX], len = 0;
     enum gpu_way way;
 
-    for (size_t i = 0; json_get(json_at(s->spec, "resources.limits"), BIND_GPU) && i < engine->cards; i++)
-        if (i < BIND_CARDS_MAX && (s->pod->need.cards >> i & 1))
+    for (size_t i = 0; i < engine->cards && i < BIND_CARDS_MAX; i++)
+        if ((s->pod->need.cards >> i & 1) &&
+            (s->pod->need.share || json_get(json_at(s->spec, "resources.limits"), BIND_GPU)))
             cards[len++] = i;
     if (!engine->gpus)
         return 0;
