@@ -62,6 +62,8 @@ static bool valid_index(const struct look *look, const struct job_pod *pod)
 static enum pod_failure_action failure_of(const struct look *look, const struct job_pod *pod,
                                           const char **message)
 {
+    if (pod->preempted)
+        return POD_FAILURE_IGNORE;
     return look->policy ? job_pod_failure(look->policy, pod->object, look->arena, message)
                         : POD_FAILURE_COUNT;
 }
@@ -357,7 +359,8 @@ static int64_t next_start(const struct look *look, int index, int *index_failure
     for (size_t i = 0; i < look->view->pod_count; i++) {
         const struct job_pod *pod = &look->view->pods[i];
 
-        if (!is_failed(look, pod) || (index >= 0 ? pod->index != index : pod->finished_at <= success))
+        if (pod->preempted || !is_failed(look, pod) ||
+            (index >= 0 ? pod->index != index : pod->finished_at <= success))
             continue;
         if (pod->index_failures + 1 > *index_failures)
             *index_failures = pod->index_failures + 1;
