@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,9 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
 void local_engine_close(struct local_engine *engine);
 void local_engine_free(struct local_engine *engine);
 DEFINE_CLEANUP(struct local_engine *, local_engine_free);
+
+/* Whether disk or memory of the machine run short; pods are being evicted then. */
+void local_engine_pressure(const struct local_engine *engine, bool *disk, bool *memory);
 
 /* Whether anything of a pod is still here: its processes, its network. */
 bool local_engine_holds(const struct local_engine *engine, const char *pod_uid);

@@ -150,3 +150,139 @@ def test_names_and_dns(node):
     assert text.startswith("alpha\n") and "alpha.greek.default.svc.cluster.local\talpha" in text
     assert "192.0.2.9\tnine" in text
     assert text.endswith("search lab.example\nnameserver 192.0.2.53\noptions ndots:2\n")
+
+
+def test_shared_processes(node):
+    shared = pod("shared", "exec sleep 4321", spec={"shareProcessNamespace": True,
+                                                    "terminationGracePeriodSeconds": 0})
+    shared["spec"]["containers"].append({"name": "other", "image": "host", "command": ["sleep", "1234"]})
+    create(node, shared)
+    phase(node, "shared", "Running")
+    seen = node.kubectl("exec", "shared", "-c", "other", "--", "ps", "-e", "-o", "args=").ok()
+    assert "sleep 4321" in seen and "pause" in seen
+
+
+def test_a_node_name_of_ones_own_must_fit(node):
+    name = node.kubectl("get", "nodes", "-o", "name").ok().strip().removeprefix("node/")
+
+    def named(title, **limits):
+        return pod(title, "echo $CUDA_VISIBLE_DEVICES", spec={"nodeName": name},
+                   resources={"limits": limits})
+    create(node, named("big", cpu="4000"), named("greedy", **{"nvidia.com/gpu": "5"}),
+           named("fits", **{"nvidia.com/gpu": "2"}))
+    assert phase(node, "big", "Failed")["status"]["reason"] == "OutOfcpu"
+    found = phase(node, "greedy", "Failed")["status"]
+    assert found["reason"] == "OutOfnvidia.com/gpu" and "requested: 5" in found["message"]
+    phase(node, "fits", "Succeeded")
+    assert len(logs(node, "fits").strip().split(",")) == 2
+
+
+def test_pods_over_their_disk_limits_are_evicted(node):
+    fill = "head -c 3000000 /dev/urandom > {}; sleep 1000"
+    spec = {"terminationGracePeriodSeconds": 0, "volumes": [{"name": "e", "emptyDir": {"sizeLimit": "1Mi"}}]}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "small"},
+             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}}
+    create(node, claim,
+           pod("fat-volume", fill.format("/e/f"), spec=spec, volumeMounts=[{"name": "e", "mountPath": "/e"}]),
+           pod("fat-layer", fill.format("/root-file"), spec={"terminationGracePeriodSeconds": 0},
+               resources={"limits": {"ephemeral-storage": "1Mi"}}),
+           pod("fat-claim", fill.format("/p/f"), spec={
+               "terminationGracePeriodSeconds": 0,
+               "volumes": [{"name": "p", "persistentVolumeClaim": {"claimName": "small"}}]},
+               volumeMounts=[{"name": "p", "mountPath": "/p"}]))
+    found = phase(node, "fat-volume", "Failed")["status"]
+    assert (found["reason"], found["message"]) == \
+        ("Evicted", 'Usage of EmptyDir volume "e" exceeds the limit "1Mi". ')
+    assert "local ephemeral storage limit" in phase(node, "fat-layer", "Failed")["status"]["message"]
+    event(node, "fat-claim", "VolumeTooFull")
+
+
+def test_admins_run_as_the_cluster_user(node):
+    folder, volume, mount = share(node, "cluster")
+    folder.chmod(0o777)
+    env = [{"name": "CLUSTER_USER", "value": "ada"}, {"name": "CLUSTER_USER_ID", "value": "123456"},
+           {"name": "CLUSTER_GROUP_NAME", "value": "lab"}, {"name": "CLUSTER_GROUP_ID", "value": "11166"}]
+    create(node, pod("ada", "id -u; id -g; echo $HOME; touch /h/mine", spec={"volumes": [volume]},
+                     volumeMounts=[mount], env=env),
+           pod("still-root", "id -u", spec={"securityContext": {"runAsUser": 0}}, env=env))
+    phase(node, "ada", "Succeeded", "Failed")
+    assert logs(node, "ada") == "123456\n11166\n/home/ada\n"
+    assert ((folder / "mine").stat().st_uid, (folder / "mine").stat().st_gid) == (123456, 11166)
+    phase(node, "still-root", "Succeeded")
+    assert logs(node, "still-root") == "0\n"
+
+
+def test_sidecar_and_fs_group(node):
+    one = pod("withside", "sleep .3; cat /w/log; id -G; stat -c %g /w",
+              spec={"volumes": [{"name": "w", "emptyDir": {}}], "securityContext": {"fsGroup": 4711},
+                    "terminationGracePeriodSeconds": 1},
+              volumeMounts=[{"name": "w", "mountPath": "/w"}])
+    one["spec"]["initContainers"] = [
+        {"name": "side", "image": "host", "restartPolicy": "Always",
+         "command": ["sh", "-c", "echo side > /w/log; exec sleep 1000"],
+         "startupProbe": {"exec": {"command": ["test", "-s", "/w/log"]}, "periodSeconds": 1},
+         "volumeMounts": [{"name": "w", "mountPath": "/w"}]}]
+    create(node, one)
+    phase(node, "withside", "Succeeded")
+    lines = logs(node, "withside").splitlines()
+    assert lines[0] == "side" and "4711" in lines[1].split() and lines[2] == "4711"
+
+
+def test_init_hands_on_term(node):
+    create(node, {**pod("plain", "sleep 1000; true", spec={"terminationGracePeriodSeconds": 30}),
+                  "metadata": {"name": "plain", "annotations": {"berth.dev/init": "true"}}})
+    phase(node, "plain", "Running")
+    node.kubectl("delete", "pod", "plain", timeout=10).ok()  # far less than the grace: the shell heard TERM
+
+
+def test_kill_after_the_grace(node):
+    create(node, pod("deaf", "trap '' TERM; echo up; while :; do sleep .1; done",
+                     spec={"terminationGracePeriodSeconds": 1}))
+    harness.wait(lambda: "up" in node.kubectl("logs", "deaf").out, "the trap is set")
+    node.kubectl("delete", "pod", "deaf", timeout=15).ok()
+
+
+def test_log_rotation(node):
+    create(node, pod("chatty", "head -c 25000000 /dev/zero | tr '\\0' x | fold -w 1000; echo; echo end"))
+    phase(node, "chatty", "Succeeded")
+    uid = node.kubectl("get", "pod", "chatty", "-o", "jsonpath={.metadata.uid}").ok()
+    files = sorted(p.name for p in (node.data / "pods" / uid / "logs" / "c").iterdir())
+    assert files == ["0.log", "0.log.1", "0.log.2"]
+    assert logs(node, "chatty", "--tail=1") == "end\n"
+    assert len(logs(node, "chatty").splitlines()) == 25001
+
+
+def test_attach_and_terminal(node):
+    create(node, pod("talk", ["cat"], stdin=True), pod("term", ["sh"], stdin=True, tty=True,
+                                                       spec={"terminationGracePeriodSeconds": 0}))
+    phase(node, "talk", "Running")
+    node.kubectl("wait", "--for=condition=Ready", "pod/term", "--timeout=20s").ok()
+    with subprocess.Popen(["kubectl", "attach", "-i", "talk"], env=node.program_env(), stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as attached:
+        attached.stdin.write("through\n")
+        attached.stdin.flush()
+        assert attached.stdout.readline() == "through\n"
+        attached.kill()
+    harness.wait(lambda: logs(node, "talk") == "through\n", "it is in the log")
+    assert "/dev/pts" in node.kubectl("exec", "term", "--", "sh", "-c", "readlink /proc/1/fd/0").ok()
+
+
+def test_too_many_commands_at_once(node):
+    create(node, pod("busy", "sleep 1000", spec={"terminationGracePeriodSeconds": 0}))
+    phase(node, "busy", "Running")
+    path = "/api/v1/namespaces/default/pods/busy/exec?command=sleep&command=5&stdout=1"
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+               "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Protocol": "v4.channel.k8s.io"}
+    held = []
+    try:
+        for _ in range(64):
+            connection = node.connect("unix")
+            held.append(connection)
+            connection.request("GET", path, headers=upgrade)
+            assert connection.getresponse().status == 101
+        refused = node.kubectl("exec", "busy", "--", "true")
+        assert refused.code != 0 and "too many commands" in refused.err
+    finally:
+        for connection in held:
+            connection.close()
+    harness.wait(lambda: node.kubectl("exec", "busy", "--", "true").code == 0, "there is room again")

@@ -297,6 +297,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     OBJECTS_EACH(store_list(engine->store, KIND_POD, NULL), it)
         seen(engine, *it);
     sweep_start(engine);
+    disk_start(engine);
     store_watch(engine->store, KIND_POD, NULL, store_revision(engine->store), on_pod, NULL, engine,
                 &engine->watch, NULL); /* from now on: cannot be too old */
     store_watch(engine->store, KIND_CONFIG_MAP, NULL, store_revision(engine->store), on_map, NULL, engine,
@@ -345,6 +346,8 @@ void local_engine_close(struct local_engine *engine)
     loop_timer_free(engine->retry);
     engine->retry = NULL;
     offload_close(TAKE_PTR(engine->offload));
+    loop_timer_free(engine->disk_timer);
+    engine->disk_timer = NULL;
     if (engine->commit)
         engine->commit->engine = NULL;
     engine->commit = NULL;

@@ -19,6 +19,7 @@
 #define LOCAL_RETRY_SEC     2 /* between tries to make volumes and network */
 #define LOCAL_LOG_BYTES     (10 << 20)
 #define LOCAL_LOG_FILES     5
+#define LOCAL_DISK_SEC      5 /* between looks at what pods have on the disk */
 #define LOCAL_GRACE_SEC     30
 #define LOCAL_MESSAGE_BYTES 4096 /* of /dev/termination-log */
 #define LOCAL_TAIL_BYTES    2048 /* of the log in its place */
@@ -56,7 +57,7 @@ struct run {
     struct usage_point used[USAGE_POINTS]; /* the newest first */
 };
 
-enum sandbox { SANDBOX_NONE, SANDBOX_NET, SANDBOX_READY, SANDBOX_LEAVING, SANDBOX_GONE };
+enum sandbox { SANDBOX_NONE, SANDBOX_NET, SANDBOX_PAUSE, SANDBOX_READY, SANDBOX_LEAVING, SANDBOX_GONE };
 
 /* Who the pod's processes are. */
 struct pod_user {
@@ -82,6 +83,10 @@ struct pod {
     bool host_network;
     struct pod_user user;
     bool user_known, user_asked;
+    bool claim_said;                 /* that one of its claims is too full */
+    bool fit_checked;                /* whether a nodeName that somebody wrote can be */
+    struct runtime_container *pause; /* of shareProcessNamespace */
+    pid_t pause_pid;
     int64_t volumes_retry; /* wall clock: not before */
     int64_t retry_at;      /* wall clock: what could not be written is written then */
     unsigned pending;      /* callbacks that cannot be taken back */
@@ -121,6 +126,9 @@ struct local_engine {
     struct commit *commit; /* waits for what was written to become durable; NULL: none */
     struct loop_timer *retry;
     struct offload *offload;
+    struct loop_timer *disk_timer;
+    int64_t measured_from; /* monotonic */
+    bool disk_short, memory_short;
     struct store_watch *service_watch;
     struct loop_timer *services_timer;
     char *services_text, *service_names; /* services.c: as of the last look; NULL: none */
@@ -149,9 +157,11 @@ struct env_world pod_world(struct pod *pod);
 /* sandbox.c: network, namespaces, volumes, files; and their end. */
 void sandbox_make(struct pod *pod);
 void sandbox_not_yet(struct pod *pod, const struct err *err); /* tried again soon */
-void sandbox_part_gone(struct pod *pod);                      /* one thing less is pending */
-void sandbox_leave(struct pod *pod, bool forget);             /* forget: logs and folder go, too */
-void sandbox_write_hosts(struct pod *pod);                    /* again, where it has one */
+/* The process that holds the pid namespace runs, or (err) has ended. */
+void sandbox_paused(struct pod *pod, const struct err *err);
+void sandbox_part_gone(struct pod *pod);          /* one thing less is pending */
+void sandbox_leave(struct pod *pod, bool forget); /* forget: logs and folder go, too */
+void sandbox_write_hosts(struct pod *pod);        /* again, where it has one */
 void sandbox_remove_tree(struct local_engine *engine, const char *path);
 
 /* start.c: a pulled container is mounted and started. */
@@ -186,6 +196,14 @@ void user_leave(const struct user_rights *saved); /* keeps errno */
 /* Opens a path with the rights of the user. */
 int user_open(const struct pod_user *user, const char *path, int flags, struct err *err);
 int user_mkdir(const struct pod_user *user, const char *path, struct err *err); /* with parents */
+
+/* person.c */
+struct person {
+    const char *name, *group, *home;
+    uid_t uid;
+    gid_t gid;
+};
+void person_add(const char *rootfs, const struct person *person);
 
 /* volumes.c */
 int volumes_prepare(struct pod *pod, struct err *err);
@@ -225,6 +243,19 @@ int content_write(struct pod *pod, const struct json *volume, const char *dir, g
 typedef void (*hook_fn)(struct run *run, const char *why);
 bool hook_start(struct run *run, const struct json *handler, int64_t limit_sec, hook_fn fn);
 void hook_free(struct hook *hook); /* NULL is fine */
+
+/* pause.c */
+bool pause_wanted(const struct pod *pod);
+bool pause_is(const char *id);
+int pause_make(struct pod *pod, struct err *err);
+int pause_adopt(struct pod *pod, const char *id);
+void pause_remove(struct pod *pod);
+
+/* fit.c */
+void fit_check(struct pod *pod);
+
+/* disk.c */
+void disk_start(struct local_engine *engine);
 
 /* probes.c */
 void probes_start(struct run *run);

@@ -117,6 +117,8 @@ int pod_adopt(struct pod *pod, const char *id)
     struct ctr *ctr;
     int64_t n;
 
+    if (pause_is(id))
+        return pause_adopt(pod, id);
     if (!number || number < name || !str_to_int(str_from(number + 1), &n))
         return -1;
     container = mem_strndup(name, (size_t)(number - name));
@@ -269,6 +271,7 @@ void pod_sync(struct pod *pod)
     CLEANUP(free) struct plan *plan = NEW(struct plan);
     int64_t now = clock_now();
 
+    fit_check(pod);
     if (!pod->facts.start_time)
         pod->facts.start_time = now;
     if (pod->facts.deadline && pod->facts.deadline <= now && !pod->facts.ended)

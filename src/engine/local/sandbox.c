@@ -166,11 +166,27 @@ static void finish(struct pod *pod)
         not_yet(pod, "FailedCreatePodSandBox", &err);
     } else if (volumes_prepare(pod, &err) < 0) {
         not_yet(pod, "FailedMount", &err);
+    } else if (pause_wanted(pod) && !pod->pause_pid) {
+        pod->sandbox = SANDBOX_PAUSE;
+        if (!pod->pause && pause_make(pod, &err) < 0)
+            not_yet(pod, "FailedCreatePodSandBox", &err);
     } else {
         pod->sandbox = SANDBOX_READY;
         pod->facts.sandbox = true;
     }
     arena_reset(&pod->scratch);
+}
+
+void sandbox_paused(struct pod *pod, const struct err *err)
+{
+    if (!err && pod->sandbox == SANDBOX_PAUSE) {
+        pod->sandbox = SANDBOX_READY;
+        pod->facts.sandbox = true;
+        engine_queue(pod);
+    } else if (err && (pod->sandbox == SANDBOX_PAUSE || pod->sandbox == SANDBOX_READY)) {
+        pod->facts.sandbox = false;
+        not_yet(pod, "SandboxChanged", err);
+    }
 }
 
 static void net_added(void *arg, const struct podnet_pod *net, const struct err *err)
@@ -302,6 +318,7 @@ void sandbox_leave(struct pod *pod, bool forget)
             pod->pending++;
             podnet_remove(pod->engine->net, pod->uid, net_gone, pod);
         }
+        pause_remove(pod);
         runtime_ns_unpin(pod->engine->rt, pod->uid);
         volumes_remove(pod);
         sandbox_part_gone(pod);

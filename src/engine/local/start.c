@@ -29,6 +29,7 @@ struct start {
     struct runtime_spec out;
     gid_t groups[IMAGE_GROUPS_MAX * 2];
     char id[160], home[1024];
+    bool cluster; /* an admin's pod that runs as CLUSTER_USER_ID says */
     const char *reason;
     struct err *err;
 };
@@ -116,19 +117,55 @@ static void add_group(struct start *s, gid_t gid)
         s->groups[s->out.groups_len++] = gid;
 }
 
+/* CLUSTER_USER_ID and its sisters, as the labs' guides have them: who the container runs as. */
+static const char *cluster_value(const struct start *s, const char *name)
+{
+    const char *value = NULL;
+
+    JSON_EACH(json_get(s->spec, "env"), it)
+        if (streq(json_get_string(it, "name"), name))
+            value = json_get_string(it, "value");
+    return value && *value ? value : NULL;
+}
+
+/* NULL: not given. ERR_INVALID: no number. */
+static int cluster_id(struct start *s, const char *name, const struct json **ret)
+{
+    const char *text = cluster_value(s, name);
+    uint64_t id;
+
+    *ret = NULL;
+    if (!text)
+        return 0;
+    if (!str_to_uint(str_from(text), &id) || id >= UINT32_MAX)
+        return err_set(s->err, ERR_INVALID, "%s must be a number, not '%s'", name, text);
+    *ret = json_new_int(s->arena, (int64_t)id);
+    return 0;
+}
+
 static int set_ordinary_user(struct start *s)
 {
     const struct pod_user *user = &s->pod->user;
-    const struct json *uid = setting(s, "runAsUser"), *gid = setting(s, "runAsGroup");
-    bool allowed = !gid || json_int(gid, 0) == user->gid;
+    const struct json *uid = setting(s, "runAsUser"), *gid = setting(s, "runAsGroup"), *cluster_uid,
+                      *cluster_gid;
+    bool allowed;
 
+    if (cluster_id(s, "CLUSTER_USER_ID", &cluster_uid) < 0 ||
+        cluster_id(s, "CLUSTER_GROUP_ID", &cluster_gid) < 0)
+        return -1;
+    if (cluster_uid && json_int(cluster_uid, 0) != user->uid)
+        return err_set(s->err, ERR_FORBIDDEN, "CLUSTER_USER_ID %lld is somebody else (yours is %u)",
+                       (long long)json_int(cluster_uid, 0), (unsigned)user->uid);
+    gid = gid ? gid : cluster_gid;
+    allowed = !gid || json_int(gid, 0) == user->gid;
     for (size_t i = 0; i < user->groups_len; i++) {
         add_group(s, user->groups[i]);
         allowed = allowed || json_int(gid, 0) == user->groups[i];
     }
     if ((uid && json_int(uid, 0) != user->uid) || !allowed)
         return err_set(s->err, ERR_FORBIDDEN,
-                       "runAsUser and runAsGroup other than one's own are for admins (yours are %u:%u)",
+                       "runAsUser, runAsGroup and CLUSTER_GROUP_ID other than one's own are for admins "
+                       "(yours are %u:%u)",
                        (unsigned)user->uid, (unsigned)user->gid);
     s->out.uid = user->uid;
     s->out.gid = gid ? (gid_t)json_int(gid, 0) : user->gid;
@@ -139,10 +176,17 @@ static int set_ordinary_user(struct start *s)
 static int set_admin_user(struct start *s)
 {
     const struct json *uid = setting(s, "runAsUser"), *gid = setting(s, "runAsGroup");
-    const struct json *psc = json_at(s->pod->doc, "spec.securityContext");
-    const char *text = uid ? arena_printf(s->arena, "%lld", (long long)json_int(uid, 0)) : s->config->user;
+    const struct json *psc = json_at(s->pod->doc, "spec.securityContext"), *cluster_uid, *cluster_gid;
+    const char *text;
     struct image_user user;
 
+    if (cluster_id(s, "CLUSTER_USER_ID", &cluster_uid) < 0 ||
+        cluster_id(s, "CLUSTER_GROUP_ID", &cluster_gid) < 0)
+        return -1;
+    s->cluster = !uid && cluster_uid;
+    uid = uid ? uid : cluster_uid;
+    gid = gid || !s->cluster ? gid : cluster_gid;
+    text = uid ? arena_printf(s->arena, "%lld", (long long)json_int(uid, 0)) : s->config->user;
     if (image_user(s->rootfs, text, &user, s->err) < 0)
         return -1;
     s->out.uid = user.uid;
@@ -154,7 +198,28 @@ static int set_admin_user(struct start *s)
     JSON_EACH(json_get(psc, "supplementalGroups"), it)
         add_group(s, (gid_t)json_int(it, 0));
     snprintf(s->home, sizeof(s->home), "%s", user.home);
+    if (s->cluster && cluster_value(s, "CLUSTER_USER") && (!*s->home || streq(s->home, "/")))
+        snprintf(s->home, sizeof(s->home), "/home/%s", cluster_value(s, "CLUSTER_USER"));
     return 0;
+}
+
+/* Images know nothing of the people here: the one this container runs as gets an account in it. */
+static void add_person(struct start *s)
+{
+    const struct pod_user *user = &s->pod->user;
+    struct person person = {
+        .name = user->name, .group = user->group, .home = s->home, .uid = s->out.uid, .gid = s->out.gid};
+
+    if (s->host || s->out.uid == 0)
+        return;
+    if (s->cluster) {
+        const char *name = cluster_value(s, "CLUSTER_USER"), *group = cluster_value(s, "CLUSTER_GROUP_NAME");
+
+        person.name = name ? name : "";
+        person.group = group ? group : "";
+    }
+    if (*person.name)
+        person_add(s->rootfs, &person);
 }
 
 static const char *const *string_list(struct start *s, const struct json *list)
@@ -253,6 +318,23 @@ static int set_cards(struct start *s)
     return 0;
 }
 
+static void set_person_env(struct start *s)
+{
+    const struct pod_user *user = &s->pod->user;
+
+    if (s->cluster)
+        env_set(&s->env, s->arena, "HOME", s->home);
+    if (!*user->name)
+        return;
+    env_set(&s->env, s->arena, "HOME", s->home);
+    env_set(&s->env, s->arena, "USER", user->name);
+    env_set(&s->env, s->arena, "CLUSTER_USER", user->name);
+    env_set(&s->env, s->arena, "CLUSTER_USER_ID", arena_printf(s->arena, "%u", (unsigned)s->out.uid));
+    env_set(&s->env, s->arena, "CLUSTER_GROUP_ID", arena_printf(s->arena, "%u", (unsigned)s->out.gid));
+    if (*user->group && s->out.gid == user->gid)
+        env_set(&s->env, s->arena, "CLUSTER_GROUP_NAME", user->group);
+}
+
 static int set_env(struct start *s)
 {
     struct env_world world = pod_world(s->pod);
@@ -266,11 +348,7 @@ static int set_env(struct start *s)
         if (equal)
             env_set(&s->env, s->arena, arena_strndup(s->arena, entry, (size_t)(equal - entry)), equal + 1);
     }
-    if (*s->pod->user.name) {
-        env_set(&s->env, s->arena, "USER", s->pod->user.name);
-        if (s->host)
-            env_set(&s->env, s->arena, "HOME", s->home);
-    }
+    set_person_env(s);
     if (s->spec && json_bool(json_get(s->spec, "tty")))
         env_set(&s->env, s->arena, "TERM", "xterm");
     if (set_cards(s) < 0)
@@ -356,6 +434,9 @@ static void set_namespaces(struct start *s)
         of[i]->mode = RUNTIME_NS_PATH;
         of[i]->path = arena_strdup(s->arena, path);
     }
+    if (pod->pause_pid)
+        s->out.pid = (struct runtime_ns){
+            .mode = RUNTIME_NS_PATH, .path = arena_printf(s->arena, "/proc/%d/ns/pid", (int)pod->pause_pid)};
     if (pod->user.admin && json_bool(json_at(pod->doc, "spec.hostIPC")))
         s->out.ipc = (struct runtime_ns){.mode = RUNTIME_NS_HOST};
     if (pod->user.admin && json_bool(json_at(pod->doc, "spec.hostPID")))
@@ -400,6 +481,7 @@ static int prepare(struct start *s)
 {
     if (mount_root(s) < 0 || set_security(s) < 0 || set_env(s) < 0 || set_command(s) < 0 || set_log(s) < 0)
         return -1;
+    add_person(s);
     set_resources(s);
     set_namespaces(s);
     add_host_view(s);
