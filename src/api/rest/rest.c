@@ -86,6 +86,7 @@ static const struct rest_route {
     enum rest_who who;
     void (*handle)(struct call *call, const char *id);
 } routes[] = {
+    {"GET", "/v1/openapi.json", REST_ANY, rest_openapi},
     {"GET", "/v1/status", REST_KNOWN, rest_status},
     {"POST", "/v1/apply", REST_KNOWN, rest_apply},
     {"GET", "/v1/users", REST_ADMIN, rest_users_list},

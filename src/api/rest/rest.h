@@ -45,6 +45,8 @@ void rest_usage(struct call *call, const char *id);
 /* A time of the query in milliseconds since 1970; fallback when absent. */
 int rest_query_time(struct call *call, const char *name, int64_t fallback, int64_t *ret);
 
+/* openapi.c */
+void rest_openapi(struct call *call, const char *id);
 /* tasks.c */
 void rest_jobs_list(struct call *call, const char *id);
 void rest_jobs_add(struct call *call, const char *id);

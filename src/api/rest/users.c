@@ -100,7 +100,7 @@ void rest_users_add(struct call *call, const char *id)
     if (rest_body(call, &doc) < 0 || user_name(call, doc, "name", &name) < 0 ||
         make_namespace(call, name) < 0 ||
         write_kubeconfig(call, name, json_get(doc, "groups"), name, answer) < 0) {
-        call_fail(call);
+        rest_fail(call);
         return;
     }
     json_set_string(call->arena, answer, "name", name);
@@ -139,7 +139,7 @@ void rest_kubeconfig(struct call *call, const char *id)
     if (admin)
         json_push_string(call->arena, groups, "system:masters");
     if (write_kubeconfig(call, call->who.user, groups, admin ? "default" : call->who.user, answer) < 0)
-        call_fail(call);
+        rest_fail(call);
     else
         call_reply_json(call, 201, answer);
 }
@@ -156,19 +156,19 @@ void rest_tokens_add(struct call *call, const char *id)
     (void)id;
     if (rest_body(call, &doc) < 0 || (json_get(doc, "user") && !streq(json_get_string(doc, "user"), user) &&
                                       user_name(call, doc, "user", &user) < 0)) {
-        call_fail(call);
+        rest_fail(call);
         return;
     }
     if (!streq(user, call->who.user) && !access_is_admin(&call->who)) {
         failure_set(&call->failure, call->arena, 403, "Forbidden",
                     "only an admin makes tokens for other users");
-        call_fail(call);
+        rest_fail(call);
         return;
     }
     ttl = json_int(json_get(doc, "ttlSec"), 30 * 86400);
     if (ttl < 1 || ttl > TOKEN_TTL_MAX) {
         failure_bad_request(&call->failure, call->arena, "ttlSec not in 1..%lld", TOKEN_TTL_MAX);
-        call_fail(call);
+        rest_fail(call);
         return;
     }
     random_hex(token, TOKEN_BYTES);
@@ -240,7 +240,7 @@ void rest_tokens_revoke(struct call *call, const char *id)
     store_values(call->store, TOKENS_TABLE, visit_token, &walk);
     if (!walk.hash) {
         failure_set(&call->failure, call->arena, 404, "NotFound", "token \"%s\" not found", id);
-        call_fail(call);
+        rest_fail(call);
         return;
     }
     store_value_set(call->store, TOKENS_TABLE, walk.hash, (struct str){0});
