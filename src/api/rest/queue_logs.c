@@ -1,18 +1,23 @@
 /* GET /v1/queue/ID/logs: what a job has written. A training job's earlier runs are in its log file, the
  * current one in its pod's log; both come one after the other, as one text. With tail= the pod's lines are
- * counted first, so that the file gives only those that are missing. */
+ * counted first, so that the file gives only those that are missing.
+ *
+ * follow= goes on until the job is over: over the time it waits and over the runs it has. A run that was
+ * followed is added to the file when its pod goes; so many bytes of the file are then passed over. */
 #include "api/kube/stream.h"
 #include "api/rest/rest.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "queue/queue.h"
 
 #include <fcntl.h>
 
 #define CHUNK     (64 << 10)
-#define HIGH      (512 << 10) /* unread bytes from which nothing more is given */
-#define TAIL_SCAN (4 << 20)   /* bytes of the file's end in which lines are looked for */
+#define HIGH      (512 << 10)           /* unread bytes from which nothing more is given */
+#define TAIL_SCAN (4 << 20)             /* bytes of the file's end in which lines are looked for */
+#define LOOK_NS   (200 * NSEC_PER_MSEC) /* between looks at a job that does not run */
 
-enum logs_phase { COUNT, FILE_PART, POD_PART };
+enum logs_phase { COUNT, FILE_PART, POD_PART, WAIT };
 
 struct logs {
     struct call *call;
@@ -24,6 +29,10 @@ struct logs {
     int fd; /* of the file; -1: none */
     int64_t tail, counted;
     bool paused;
+    const char *uid;          /* of the job */
+    char followed[64];        /* uid of the pod that was followed last */
+    int64_t live;             /* bytes that came from pods and are not in the file yet */
+    struct loop_timer *timer; /* NULL: it does not follow */
 };
 
 static void send_file(struct logs *l);
@@ -36,6 +45,8 @@ static void done(struct logs *l)
     if (l->fd >= 0)
         close(l->fd);
     l->fd = -1;
+    loop_timer_free(l->timer);
+    l->timer = NULL;
 }
 
 static void on_gone(struct http_req *req)
@@ -64,6 +75,7 @@ static void on_data(void *arg, struct str data)
             l->counted += data.s[i] == '\n';
         return;
     }
+    l->live += (int64_t)data.len;
     http_stream_write(l->call->req, data);
     if (!l->paused && http_stream_unsent(l->call->req) > HIGH) {
         l->paused = true;
@@ -113,6 +125,11 @@ static void on_end(void *arg, const struct err *err)
         begin_file(l);
         return;
     }
+    if (!err && l->timer) {
+        l->phase = WAIT;
+        loop_timer_set(l->timer, 0);
+        return;
+    }
     done(l);
     if (err)
         http_abandon(l->call->req);
@@ -143,7 +160,12 @@ static void send_file(struct logs *l)
         return;
     }
     l->phase = POD_PART;
-    if (open_pod(l, l->options.follow) < 0) {
+    if (open_pod(l, l->options.follow) == 0) {
+        snprintf(l->followed, sizeof(l->followed), "%s", l->pod.uid);
+    } else if (l->timer) {
+        l->phase = WAIT;
+        loop_timer_set(l->timer, LOOK_NS);
+    } else {
         done(l);
         http_stream_end(l->call->req);
     }
@@ -170,15 +192,78 @@ static void look_at_pod(void *arg, const struct object *object)
     }
 }
 
-static const struct object *find_pod(struct call *call, const char *uid)
+static const struct object *find_pod(struct call *call, const char *uid, struct arena *arena)
 {
     const struct object *object = store_by_uid(call->store, uid);
-    struct newest newest = {.name = query_string(call, "pod"), .arena = call->arena};
+    struct newest newest = {.name = query_string(call, "pod"), .arena = arena};
 
     if (object && object->kind->id == KIND_POD)
         return object;
     store_dependents(call->store, uid, look_at_pod, &newest);
     return newest.pod;
+}
+
+/* What the file has more; the part that came from pods already is passed over. */
+static void send_more_of_file(struct logs *l)
+{
+    const char *path;
+    char piece[CHUNK];
+    ssize_t n;
+
+    if (l->fd < 0) {
+        path = queue_log_path(l->call->api->config.queue, l->uid, l->call->arena);
+        if (path)
+            l->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    }
+    while (l->fd >= 0 && http_stream_unsent(l->call->req) <= HIGH && (n = read(l->fd, piece, CHUNK)) > 0) {
+        ssize_t known = l->live < n ? (ssize_t)l->live : n;
+
+        l->live -= known;
+        http_stream_write(l->call->req, (struct str){piece + known, (size_t)(n - known)});
+    }
+}
+
+static bool is_over(struct logs *l, struct arena *arena)
+{
+    static const char *const states[] = {"Succeeded", "Failed", "Cancelled"};
+    struct json *row = NULL;
+
+    if (queue_job(l->call->api->config.queue, NULL, l->uid, arena, &row, NULL) < 0)
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(states); i++)
+        if (streq(json_get_string(row, "state"), states[i]))
+            return true;
+    return false;
+}
+
+static void on_look(void *arg)
+{
+    struct logs *l = arg;
+    CLEANUP(arena_done) struct arena arena = {0};
+    bool over = is_over(l, &arena);
+    const struct object *pod = find_pod(l->call, l->uid, &arena);
+
+    send_more_of_file(l);
+    if (pod && !streq(pod->uid, l->followed) &&
+        *json_string_or(json_at(object_json(pod, &arena), "spec.nodeName"), "")) {
+        l->pod = stream_pod_ref(pod, l->call->arena);
+        if (!*l->options.container)
+            l->options.container =
+                arena_strdup(l->call->arena,
+                             json_string_or(json_at(object_json(pod, &arena), "spec.containers.0.name"), ""));
+        l->options.tail = -1;
+        if (open_pod(l, true) == 0) {
+            l->phase = POD_PART;
+            snprintf(l->followed, sizeof(l->followed), "%s", l->pod.uid);
+            return;
+        }
+    }
+    if (!over) {
+        loop_timer_set(l->timer, LOOK_NS);
+        return;
+    }
+    done(l);
+    http_stream_end(l->call->req);
 }
 
 static void read_options(struct logs *l, const struct object *pod)
@@ -232,7 +317,7 @@ void rest_queue_logs(struct call *call, const char *id)
     }
     if (rest_queue_find(call, id, &uid) < 0)
         return;
-    pod = find_pod(call, uid);
+    pod = find_pod(call, uid, call->arena);
     if (!queue_may(call->api->config.queue, &call->who, uid, false) || !may_read(call, uid, pod)) {
         failure_set(&call->failure, call->arena, 403, "Forbidden",
                     "the log is for the job's owner and for admins");
@@ -243,6 +328,9 @@ void rest_queue_logs(struct call *call, const char *id)
     if (path)
         l->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     read_options(l, pod);
+    l->uid = uid;
+    if (l->options.follow && l->ops)
+        l->timer = loop_timer_new(call->api->config.loop, on_look, l);
     call->req->user = l;
     call->req->gone = on_gone;
     if (l->fd < 0 || l->tail < 0 || open_pod(l, false) < 0)
