@@ -11,7 +11,7 @@ static void forget_local(struct cli *cli, const char *name)
     CLEANUP(buf_done) struct buf target = {0};
     struct reply reply;
 
-    buf_puts(&target, "/v1/images?name=");
+    buf_puts(&target, "/v1/images?local=1&name=");
     buf_url_encode(&target, str_from(name));
     (void)cli_ask(cli, &(struct call){.method = "DELETE", .target = target.data}, &reply);
 }

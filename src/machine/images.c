@@ -61,6 +61,8 @@ static int stored_name(const struct machine *machine, const struct call *call, c
         return -1;
     if (images_find_local(machine->images, machine_owner(call), name, text))
         return 0;
+    if (query_bool(call, "local"))
+        return err_set(err, ERR_NOT_FOUND, "'%s' was not built or imported here", name);
     image_ref_format(&ref, text);
     return 0;
 }

@@ -2,7 +2,7 @@
  * and files, each with the rights of the one who asks.
  *
  *   GET    /v1/images                     names, sizes, last use
- *   DELETE /v1/images?name=N              takes a name away
+ *   DELETE /v1/images?name=N[&local=1]    takes a name away; local: only of what was built or imported here
  *   POST   /v1/images/pull?name=N         text/plain: a line for each layer, then "ok ID" or "fail WHY"
  *   POST   /v1/images/gc                  collects now (admins)
  *   GET    /v1/images/import?name=N       upgrade to MACHINE_PROTOCOL: an archive in frames, then as above

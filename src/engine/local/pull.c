@@ -38,6 +38,8 @@ static void failed(struct run *run, enum image_fail fail, const char *sentence)
     ctr_stuck(ctr_of(run), reason, message, clock_now());
     pod_event(run->pod, "Warning", "Failed", "Failed to pull image \"%s\": %s", image_of(run), message);
     pod_event(run->pod, "Warning", "Failed", "Error: %s", reason);
+    if (streq(reason, "ErrImagePull"))
+        pod_event(run->pod, "Normal", "BackOff", "Back-off pulling image \"%s\"", image_of(run));
     engine_queue(run->pod);
 }
 
@@ -222,8 +224,6 @@ void run_pull(struct run *run)
     if (!image_policy_parse(json_str(json_get(ctr->spec, "imagePullPolicy")), &spec.policy))
         spec.policy = image_ref_parse(str_from(spec.image), &ref, NULL) == 0 ? image_policy_default(&ref)
                                                                              : IMAGE_IF_NOT_PRESENT;
-    if (ctr->state == CTR_STUCK && streq(ctr->reason, "ErrImagePull"))
-        pod_event(run->pod, "Normal", "BackOff", "Back-off pulling image \"%s\"", spec.image);
     run->pull_said = clock_monotonic();
     if (path) {
         pull_archive(run, path, spec);
