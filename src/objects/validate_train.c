@@ -57,21 +57,21 @@ static void check_training_counts(struct field_errors *errors, const struct json
 {
     static const struct {
         const char *key;
-        int64_t max;
+        int64_t min, max;
     } counts[] = {
-        {"batchSize", INT64_MAX},
-        {"trainingSetSize", INT64_MAX},
-        {"maxEpochs", EPOCHS_MAX},
-        {"maxGPUs", GPUS_MAX},
-        {"estimatedMemoryMiB", INT64_MAX / (1 << 20)},
+        {"batchSize", 1, INT64_MAX},  {"trainingSetSize", 1, INT64_MAX},
+        {"maxEpochs", 1, EPOCHS_MAX}, {"maxGPUs", 0, GPUS_MAX},
+        {"minGPUs", 0, GPUS_MAX},     {"estimatedMemoryMiB", 1, INT64_MAX / (1 << 20)},
     };
     const struct json *hours = json_get(spec, "estimatedHours"), *gpus = json_get(spec, "maxGPUs");
+    const struct json *least = json_get(spec, "minGPUs");
 
     for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
         const struct json *value = json_get(spec, counts[i].key);
 
-        if (json_present(value) && json_int(value, 0) < 1)
-            field_invalid(errors, AT(errors, "spec.%s", counts[i].key), value, "must be greater than zero");
+        if (json_present(value) && json_int(value, 0) < counts[i].min)
+            field_invalid(errors, AT(errors, "spec.%s", counts[i].key), value,
+                          counts[i].min ? "must be greater than zero" : "must not be negative");
         else if (json_int(value, 1) > counts[i].max)
             field_invalid(errors, AT(errors, "spec.%s", counts[i].key), value, "must be no more than %lld",
                           (long long)counts[i].max);
@@ -80,6 +80,9 @@ static void check_training_counts(struct field_errors *errors, const struct json
         field_invalid(errors, "spec.estimatedHours", hours, "must be greater than 1");
     if (json_bool(json_get(spec, "singleGPU")) && json_int(gpus, 1) > 1)
         field_invalid(errors, "spec.maxGPUs", gpus, "must be 1 when `singleGPU` is true");
+    if (json_present(least) &&
+        json_int(least, 0) > json_int(gpus, json_bool(json_get(spec, "singleGPU")) ? 1 : GPUS_MAX))
+        field_invalid(errors, "spec.minGPUs", least, "must not be more than `maxGPUs`");
 }
 
 static void check_amount(struct field_errors *errors, const char *path, const struct json *value)

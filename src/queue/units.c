@@ -442,21 +442,25 @@ struct unit *unit_read_pod(struct queue *queue, const struct object *object)
 
 static void read_training_demand(struct queue *queue, struct unit *unit, const struct json *spec)
 {
-    int64_t max = json_int(json_get(spec, "maxGPUs"), 0),
+    int64_t max = json_int(json_get(spec, "maxGPUs"), -1), min = json_int(json_get(spec, "minGPUs"), 1),
             mib = json_int(json_get(spec, "estimatedMemoryMiB"), 0);
     uint32_t largest = world_largest_node(queue);
 
-    if (max == 0)
-        max = largest ? largest : 1;
-    if (json_bool(json_get(spec, "singleGPU")))
+    if (max < 0 || max > largest)
+        max = largest > 0 ? largest : 1;
+    if (json_bool(json_get(spec, "singleGPU")) && max > 1)
         max = 1;
-    if (max > (largest ? largest : 1))
-        max = largest ? largest : 1;
+    if (json_int(json_get(spec, "maxGPUs"), -1) == 0)
+        min = max = mib = 0; /* only CPU */
+    if (max > 0 && min < 1)
+        min = 1;
+    if (min > max)
+        max = min; /* more than there is: it waits, with that reason */
     unit->asked_mib = mib > 0 && mib < MIB_MAX ? mib : 0;
     unit->w.demand = (struct demand){
-        .min_gpus = 1,
+        .min_gpus = (uint32_t)min,
         .max_gpus = (uint32_t)max,
-        .unit_gpus = 1,
+        .unit_gpus = max > 0,
         .mib = (uint32_t)unit->asked_mib,
         .exclusive = json_bool(json_get(spec, "disableSharing")) && unit->asked_mib,
         .each = {amount_of(json_get(spec, "cpu"), true), amount_of(json_get(spec, "memory"), false) >> 20}};
