@@ -13,7 +13,7 @@ function hint(schema) {
 function scalarInput(schema, required, initial, label) {
   const type = [].concat(schema.type || 'string').find((t) => t !== 'null');
   if (schema.enum) return h('select', {required}, !required && h('option', {value: ''}, ''), schema.enum.map((v) => h('option', {value: v, selected: v === initial}, v)));
-  if (type === 'boolean') return h('select', {required}, h('option', {value: '', selected: initial === undefined || initial === null}, required ? '' : 'as usual'), ['true', 'false'].map((v) => h('option', {value: v, selected: String(initial) === v}, v === 'true' ? 'yes' : 'no')));
+  if (type === 'boolean') return h('select', {required}, h('option', {value: '', selected: initial === undefined || initial === null}, required ? '' : schema.placeholder === 'false' ? 'no (usual)' : schema.placeholder === 'true' ? 'yes (usual)' : 'as usual'), ['true', 'false'].map((v) => h('option', {value: v, selected: String(initial) === v}, v === 'true' ? 'yes' : 'no')));
   if (type === 'integer' || type === 'number') return h('input', {type: 'number', step: type === 'integer' ? 1 : 'any', min: schema.minimum, max: schema.maximum, required, value: initial ?? '', placeholder: schema.placeholder});
   const text = typeof initial === 'object' && initial !== null ? JSON.stringify(initial) : initial ?? '';
   if (String(text).includes('\n') || schema.format === 'textarea') return h('textarea', {rows: 4, required, value: text, placeholder: schema.placeholder, 'aria-label': label});

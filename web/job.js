@@ -25,11 +25,11 @@ function facts(j) {
   return h('dl', {class: 'facts'},
     fact('User', userNode(j.user)), fact('Position', waits(j) && j.position !== null && `${j.position}`),
     fact('GPUs', j.gpus === 0 ? 'none' : `${f.gpus(j.gpus)}${j.gpusMax > j.gpusMin ? ` (${j.gpusMin} to ${j.gpusMax})` : ''}`), fact('Cards', cardsText(j.cards) || null),
-    fact('GPU memory', j.memoryMiB ? `${f.mib(j.memoryMiB)} ${j.shared ? 'of a shared card' : 'reserved'}` : null), fact('Guarded by', j.shared && j.protection),
+    fact('GPU memory', j.memoryMiB ? `${f.mib(j.memoryMiB)} reserved${j.shared ? ' on a shared card' : ''}` : null), fact('Limit', j.memoryMiB && {none: null, watched: 'watched: warned, then stopped', cgroup: 'held by the driver'}[j.protection]),
     fact('User’s GPU', f.ordinal(j.ordinal)), fact('Priority', f.priority(j.priority)),
     fact('Submitted', f.clock(j.submitted), f.full(j.submitted)), fact('Waited', f.span(((j.started ? f.when(j.started) : end) - f.when(j.submitted)) / 1000)),
     fact('Started', j.started && f.clock(j.started), f.full(j.started)), fact('Ran', j.started && f.span((end - f.when(j.started)) / 1000)),
-    fact('Finished', j.finished && f.clock(j.finished), f.full(j.finished)), fact('Restarts', j.restarts ? `${j.restarts}, ${f.span(j.lostSeconds)} lost` : null), fact('Image', j.image || null));
+    fact('Finished', j.finished && f.clock(j.finished), f.full(j.finished)), fact('Restarts', j.restarts ? `${j.restarts}, ${f.span(j.lostSeconds)} lost` : null), fact('Epoch', Object.keys(j.secondsPerEpoch || {}).length === 1 ? Object.entries(j.secondsPerEpoch).map(([n, t]) => `${f.span(t)} on ${f.plural(+n, 'GPU')}`)[0] : null), fact('Image', j.image || null));
 }
 
 function progress(j) {
@@ -52,6 +52,12 @@ function eventList(j) {
   const list = (j.events || []).slice().reverse();
   if (!list.length) return empty('No events.');
   return h('ol', {class: 'events'}, list.map((e) => h('li', {class: e.type === 'Warning' ? 'warning' : ''}, h('time', {title: f.full(e.time)}, f.clock(e.time)), h('span', {class: 'tag'}, e.reason), h('span', {}, e.message))));
+}
+
+/* For what run-scheduler does not make: the manifest as it was handed in. */
+function asCommand(manifest) {
+  const {name, namespace, labels} = manifest.metadata || {}, {status, ...rest} = manifest;
+  return `berth apply -f - <<'END'\n${toYaml({...rest, metadata: {name, namespace, ...(labels ? {labels} : {})}})}END\n`;
 }
 
 /* A chart that stays while its data change. */
@@ -79,7 +85,7 @@ function plots(j, charts) {
   for (const [name, rows] of Object.entries(j.metrics || {})) {
     if (!rows.length) continue;
     const points = rows.map(([, step, v]) => [step, v]);
-    out.push(figure(name, f.value(last(points)[1]), charts.draw(`m:${name}`, () => lineConfig([{label: name, points}], {x: {title: {display: false}}}), `${name}: ${f.value(last(points)[1])} at step ${last(points)[0]}`)));
+    out.push(figure(name, f.value(last(points)[1]), charts.draw(`m:${name}`, () => lineConfig([{label: name, points}], {x: {min: points[0][0], max: last(points)[0]}}), `${name}: ${f.value(last(points)[1])} at step ${last(points)[0]}`)));
   }
   if (j.memory?.length) {
     const points = j.memory.map(([t, m]) => [f.when(t), m]);
@@ -88,15 +94,15 @@ function plots(j, charts) {
       {time: true, legend: true, y: {beginAtZero: true, ticks: {color: css('--muted'), maxTicksLimit: 6, stepSize: memoryStep(Math.max(j.memoryMiB || 0, j.peakMemoryMiB || 0)), callback: (v) => f.mib(v)}}, tooltip: (it) => `${it.dataset.label}: ${f.mib(it.parsed.y)}`}), `GPU memory: peak ${f.mib(j.peakMemoryMiB)}, reserved ${f.mib(j.memoryMiB)}`)));
   }
   const per = Object.entries(j.secondsPerEpoch || {}).sort((a, b) => a[0] - b[0]);
-  if (per.length) {
+  if (per.length > 1) {
     const first = per[0];
     out.push(figure('Seconds per epoch', 'by GPUs', h('div', {}, charts.draw('epochs', () => ({type: 'bar', data: {labels: per.map(([n]) => f.plural(+n, 'GPU')), datasets: [{data: per.map(([, s]) => s), backgroundColor: css('--accent'), maxBarThickness: 46}]},
       options: {scales: {x: {...valueAxis(), grid: {display: false}}, y: valueAxis({beginAtZero: true})}, plugins: {tooltip: {callbacks: {label: (it) => `${f.span(it.parsed.y)} · ${(first[1] * 1 / it.parsed.y).toFixed(2)}× the speed of ${f.plural(+first[0], 'GPU')}`}}}}}), per.map(([n, s]) => `${f.plural(+n, 'GPU')}: ${f.span(s)}`).join(', ')),
       h('p', {class: 'muted small'}, per.map(([n, s]) => `${f.plural(+n, 'GPU')}: ${f.span(s)}`).join(' · ')))));
   }
   if (j.epochs?.length > 1) {
-    const points = j.epochs.map((e) => [e.epoch, e.seconds]);
-    out.push(figure('Epochs', 'seconds each', charts.draw('epochlist', () => lineConfig([{label: 'seconds', points, color: css('--s2')}, {label: 'GPUs', points: j.epochs.map((e) => [e.epoch, e.gpus]), color: css('--line-strong'), stepped: true}], {legend: true, y: {beginAtZero: true}}), `${points.length} epochs, the last in ${f.span(last(points)[1])}`)));
+    const points = j.epochs.map((e) => [e.epoch, e.seconds]), resized = new Set(j.epochs.map((e) => e.gpus)).size > 1;
+    out.push(figure('Epochs', 'seconds each', charts.draw('epochlist', () => lineConfig([{label: 'seconds', points, color: css('--s2')}, resized && {label: 'GPUs', points: j.epochs.map((e) => [e.epoch, e.gpus]), color: css('--line-strong'), stepped: true}].filter(Boolean), {legend: resized, x: {min: points[0][0], max: last(points)[0], ticks: {precision: 0, color: css('--muted')}}, y: {beginAtZero: true}}), `${points.length} epochs, the last in ${f.span(last(points)[1])}`)));
   }
   return out;
 }
@@ -139,7 +145,7 @@ export function jobView(app, params, id) {
       h('div', {class: 'actions'},
         may && !OVER.includes(j.state) && h('button', {type: 'button', class: 'danger', onclick: cancel}, 'Cancel'), may && !OVER.includes(j.state) && h('button', {type: 'button', onclick: priority}, 'Priority'),
         may && waits(j) && app.live.meta.preemption === 'ask' && h('button', {type: 'button', onclick: claim}, 'Claim'),
-        may && h('button', {type: 'button', onclick: rerun}, 'Re-run'), detail?.command && copyButton(detail.command, 'Copy as command'))),
+        may && h('button', {type: 'button', onclick: rerun}, 'Re-run'), (detail?.command || detail?.manifest) && copyButton(() => detail.command || asCommand(detail.manifest), 'Copy as command'))),
       j.reason && h('p', {class: 'reason'}, j.reason), progress(j));
   }
 

@@ -17,7 +17,7 @@ function drawAge(td, job) {
 
 function cardsText(job) {
   if (!job.cards?.length) return '';
-  return job.cards.map((c) => `${c.node} GPU ${c.index}${job.shared ? ` (${f.mib(c.mib)})` : ''}`).join(', ');
+  return job.cards.map((c) => `${c.node} GPU ${c.index}${job.memoryMiB ? ` (${f.mib(c.mib)})` : ''}`).join(', ');
 }
 
 const columns = [
@@ -37,7 +37,7 @@ const columns = [
   {key: 'age', title: 'Age', label: 'Since its start; since its submission while it waits', class: 'num', draw: drawAge},
   {key: 'gpus', title: 'GPUs', label: 'GPUs, with the share of their memory and of their compute that is used', make: (td) => td.append(h('span', {class: 'count'}), h('span', {class: 'bars'}, bar(null, '', 'mem'), bar(null, '', 'compute'))), draw: (td, j) => {
     const [count, bars] = td.children;
-    setText(count, j.gpus === 0 ? 'CPU' : j.shared && j.memoryMiB ? f.mib(j.memoryMiB) : j.gpusMax > j.gpusMin ? `${f.gpus(j.gpus)} of ${j.gpusMax}` : f.gpus(j.gpus));
+    setText(count, j.gpus === 0 ? 'CPU' : j.memoryMiB && j.gpus <= 1 ? f.mib(j.memoryMiB) : j.gpusMax > j.gpusMin ? `${f.gpus(j.gpus)} of ${j.gpusMax}` : f.gpus(j.gpus));
     bars.hidden = j.gpus === 0 || !isRunning(j);
     setBar(bars.children[0], j.utilizationMem, `memory ${f.percent(j.utilizationMem)}`);
     setBar(bars.children[1], j.utilizationCompute, `compute ${f.percent(j.utilizationCompute)}`);
@@ -92,7 +92,7 @@ export function capacityLine() {
     setBar(gpuBar, c.gpus ? c.gpusUsed / c.gpus : null, `${f.number(c.gpusUsed, 2)} of ${c.gpus} GPUs in use`);
     fill(text, h('strong', {}, `${f.number(c.gpusUsed, 2)} of ${c.gpus} GPUs`), ' in use', c.declared && h('span', {class: 'tag', title: 'The cards are declared, not found by the driver'}, 'declared'),
       h('span', {class: 'dot'}), `${f.plural(c.running, 'job')} running`, h('span', {class: 'dot'}), `${c.waiting} waiting`,
-      c.memoryMiB > 0 && [h('span', {class: 'dot'}), `${f.mib(c.memoryUsedMiB)} of ${f.mib(c.memoryMiB)} memory`],
+      c.memoryMiB > 0 && [h('span', {class: 'dot'}), `${f.mib(c.memoryUsedMiB)} of ${f.mib(c.memoryMiB)} GPU memory`],
       c.cpuMilli > 0 && [h('span', {class: 'dot'}), `${f.number(c.cpuMilliUsed / 1000)} of ${f.number(c.cpuMilli / 1000)} CPUs`],
       meta?.policy && [h('span', {class: 'dot'}), h('span', {class: 'muted'}, `policy ${meta.policy}, preemption ${meta.preemption}`)]);
   }};

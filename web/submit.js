@@ -10,7 +10,7 @@ import {toYaml} from './yaml.js';
 const TYPES = {int: 'integer', real: 'number', bool: 'boolean', text: 'string', amount: 'string', env: 'string'};
 
 function optionSchema(o) {
-  const s = {title: o.name, type: TYPES[o.type] || 'string', description: o.help + (o.default ? ` (usual: ${o.default})` : ''), minimum: o.min ?? undefined};
+  const s = {title: o.name, type: TYPES[o.type] || 'string', description: o.help, placeholder: o.default || undefined, minimum: o.min ?? undefined};
   return o.type === 'env' ? {...s, type: 'array', items: {type: 'string', placeholder: 'NAME=VALUE'}} : s;
 }
 

@@ -74,7 +74,7 @@ class Lab:
             "reason": "" if running else "All 8 GPUs are in use by jobs that come before it.",
             "position": None, "ordinal": 1.0, "globalOrdinal": 0.0, "priority": r.choice([0, 0, 0, 0, 2, -3]),
             "gpus": 1, "gpusMin": 1, "gpusMax": r.choice([1, 1, 4]) if known else 1,
-            "memoryMiB": mib, "shared": shared, "protection": "watched" if shared else None,
+            "memoryMiB": mib if shared else None, "shared": shared, "protection": "watched" if shared else None,
             "cards": [{"node": "lab1", "index": card, "mib": mib}] if running else [],
             "submitted": stamp(-age - r.uniform(20, 3000)), "started": stamp(-age) if running else None,
             "finished": None, "startEstimate": None if running else stamp(eta),
@@ -155,9 +155,9 @@ class Lab:
         for i in range(self.cards):
             on = [j for j in self.jobs.values() for c in j["cards"] if c["index"] == i]
             cards.append({"index": i, "uuid": f"GPU-{i}", "model": "NVIDIA RTX 3090", "memoryMiB": 24576,
-                          "usedMiB": sum(j["memoryMiB"] for j in on), "measuredMiB": 20000 if on and i != 3 else None,
+                          "usedMiB": sum(j["memoryMiB"] or 24576 for j in on), "measuredMiB": 20000 if on and i != 3 else None,
                           "utilization": 0.83 if on and i != 3 else None, "declared": i == 3, "failed": False,
-                          "jobs": [{"id": j["id"], "name": j["name"], "user": j["user"], "mib": j["memoryMiB"],
+                          "jobs": [{"id": j["id"], "name": j["name"], "user": j["user"], "mib": j["memoryMiB"] or 24576,
                                     "whole": not j["shared"]} for j in on]})
         return {"nodes": [{"name": "lab1", "ready": True, "schedulable": True, "declared": True, "cpuMilli": 64000,
                            "cpuMilliUsed": 38500, "memoryMiB": 262144, "memoryMiBUsed": 120000, "cards": cards}]}

@@ -4,6 +4,7 @@
 
 #include "api/rest/rest.h"
 #include "base/yaml.h"
+#include "objects/train_options.h"
 
 #define STATES_MAX 16
 
@@ -79,9 +80,26 @@ static void read_one(struct call *call, const char *id, read_fn read)
         rest_reply(call, 200, doc);
 }
 
+/* With the command that would submit it again, where run-scheduler's options say all of it. */
+static int show(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+                struct json **ret, struct err *err)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    const struct json *manifest;
+
+    if (queue_show(queue, who, uid, arena, ret, err) < 0)
+        return -1;
+    manifest = json_get(*ret, "manifest");
+    if (json_get_string(*ret, "command") || !streq(json_get_string(manifest, "kind"), "TrainingJob"))
+        return 0;
+    train_command_line(&text, json_get(manifest, "spec"), json_string_or(json_get(*ret, "name"), ""));
+    json_set(arena, *ret, "command", json_of_str(arena, buf_view(&text)));
+    return 0;
+}
+
 void rest_queue_show(struct call *call, const char *id)
 {
-    read_one(call, id, queue_show);
+    read_one(call, id, show);
 }
 
 void rest_queue_why(struct call *call, const char *id)
