@@ -17,6 +17,53 @@
 
 #define LOG_MODULE "runtime"
 
+static int start_shim(struct runtime_container *c, struct err *err);
+
+/* ---- turns ---- */
+
+static void start_next(struct runtime *rt)
+{
+    while (rt->waiting && rt->starting < rt->starting_max) {
+        struct runtime_container *c = rt->waiting;
+
+        rt->waiting = c->next_waiting;
+        if (!rt->waiting)
+            rt->waiting_end = &rt->waiting;
+        c->in_line = false;
+        if (start_shim(c, &c->start_err) < 0)
+            loop_timer_set(c->later, 0);
+        else if (c->early_signal)
+            runtime_signal(c, c->early_signal, NULL);
+    }
+}
+
+static void leave_line(struct runtime_container *c)
+{
+    struct runtime *rt = c->rt;
+
+    for (struct runtime_container **at = &rt->waiting; *at; at = &(*at)->next_waiting)
+        if (*at == c) {
+            *at = c->next_waiting;
+            break;
+        }
+    rt->waiting_end = &rt->waiting;
+    while (*rt->waiting_end)
+        rt->waiting_end = &(*rt->waiting_end)->next_waiting;
+    c->in_line = false;
+}
+
+/* It has been started, or never will be: the next one may. */
+static void turn_over(struct runtime_container *c)
+{
+    if (c->in_line)
+        leave_line(c);
+    if (!c->in_start)
+        return;
+    c->in_start = false;
+    c->rt->starting--;
+    start_next(c->rt);
+}
+
 /* Undoes bind_fds: the container has these mounts now, or never will. */
 static void unbind_fds(struct runtime_container *c)
 {
@@ -32,6 +79,7 @@ static void tell_started(struct runtime_container *c, pid_t pid, int64_t time)
     if (c->state != CONTAINER_STARTING)
         return;
     unbind_fds(c);
+    turn_over(c);
     c->state = CONTAINER_RUNNING;
     c->pid = pid;
     c->started = time;
@@ -46,6 +94,7 @@ static void tell_failed(struct runtime_container *c, struct str line)
 
     c->state = CONTAINER_ENDED;
     unbind_fds(c);
+    turn_over(c);
     loop_timer_stop(c->stop);
     if (c->events->failed)
         c->events->failed(c->arg, c, sentence);
@@ -54,6 +103,7 @@ static void tell_failed(struct runtime_container *c, struct str line)
 static void tell_exited(struct runtime_container *c, const struct runtime_exit *how)
 {
     c->state = CONTAINER_ENDED;
+    turn_over(c);
     c->pid = 0;
     loop_timer_stop(c->stop);
     if (c->events->exited)
@@ -104,7 +154,12 @@ static void tell_from_disk(struct runtime_container *c)
 
 static void later(void *arg)
 {
-    tell_from_disk(arg);
+    struct runtime_container *c = arg;
+
+    if (c->start_err.code)
+        tell_failed(c, str_from(c->start_err.msg));
+    else
+        tell_from_disk(c);
 }
 
 static void on_exited(struct runtime_container *c, const struct shim_msg *msg)
@@ -202,6 +257,7 @@ static void container_free(struct runtime_container *c)
 {
     if (!c)
         return;
+    turn_over(c);
     close_control(c);
     if (c->starter) { /* it lives for one fork only */
         loop_child_free(c->starter);
@@ -209,6 +265,7 @@ static void container_free(struct runtime_container *c)
     }
     loop_timer_free(c->stop);
     loop_timer_free(c->later);
+    buf_done(&c->conf);
     free(c->id);
     free(c->dir);
     free(c);
@@ -277,6 +334,7 @@ static void conf_deletion(const struct runtime *rt, const struct runtime_spec *s
     }
 }
 
+/* All but shim.conf: where there is none, the container has not had its turn. */
 static int write_folder(struct runtime_container *c, const struct runtime_spec *spec, struct err *err)
 {
     struct runtime *rt = c->rt;
@@ -284,7 +342,7 @@ static int write_folder(struct runtime_container *c, const struct runtime_spec *
     CLEANUP(free) char *fd_dir = mem_printf("%s/mnt", dir);
     struct bundle_host host = rt->host;
     CLEANUP(buf_done) struct buf config = {0};
-    CLEANUP(buf_done) struct buf conf = {0};
+    struct buf *conf = &c->conf;
     CLEANUP(free) char *oom = cgroup_oom_path(rt->cgroup, spec->id);
 
     host.fd_dir = fd_dir;
@@ -292,28 +350,28 @@ static int write_folder(struct runtime_container *c, const struct runtime_spec *
         return -1;
     if (access(spec->rootfs, F_OK) < 0)
         return err_errno(err, errno, "rootfs '%s'", spec->rootfs);
-    oci_conf_common(rt, &conf, dir);
-    oci_conf(&conf, "boot", rt->boot_id);
-    oci_conf(&conf, "oom", oom);
-    conf_deletion(rt, spec, &conf);
-    oci_conf(&conf, "log", spec->log_path);
-    oci_conf_int(&conf, "log_max", spec->log_max_bytes);
-    oci_conf_int(&conf, "log_files", spec->log_max_files ? spec->log_max_files : 2);
-    oci_conf_int(&conf, "tty", spec->tty);
-    oci_conf_int(&conf, "stdin", spec->stdin_open);
-    oci_conf_int(&conf, "stdin_once", spec->stdin_once);
-    oci_conf_int(&conf, "rows", spec->tty_rows ? spec->tty_rows : 24);
-    oci_conf_int(&conf, "cols", spec->tty_cols ? spec->tty_cols : 80);
-    oci_conf_int(&conf, "uid", spec->uid);
-    oci_conf_int(&conf, "gid", spec->gid);
-    if (conf.len >= SHIM_CONF_MAX - 1)
+    oci_conf_common(rt, conf, dir);
+    oci_conf(conf, "boot", rt->boot_id);
+    oci_conf(conf, "oom", oom);
+    conf_deletion(rt, spec, conf);
+    oci_conf(conf, "log", spec->log_path);
+    oci_conf_int(conf, "log_max", spec->log_max_bytes);
+    oci_conf_int(conf, "log_files", spec->log_max_files ? spec->log_max_files : 2);
+    oci_conf_int(conf, "tty", spec->tty);
+    oci_conf_int(conf, "stdin", spec->stdin_open);
+    oci_conf_int(conf, "stdin_once", spec->stdin_once);
+    oci_conf_int(conf, "rows", spec->tty_rows ? spec->tty_rows : 24);
+    oci_conf_int(conf, "cols", spec->tty_cols ? spec->tty_cols : 80);
+    oci_conf_int(conf, "uid", spec->uid);
+    oci_conf_int(conf, "gid", spec->gid);
+    if (conf->len >= SHIM_CONF_MAX - 1)
         return err_set(err, ERR_INVALID, "container '%s': its paths are too long", spec->id);
     if (mkdir(dir, 0700) < 0)
         return err_errno(err, errno, "container '%s': make its folder", spec->id);
     c->made_folder = true;
     if (bind_fds(c, spec, fd_dir, err) < 0 || oci_write(dir, "config.json", buf_view(&config), err) < 0)
         return -1;
-    return oci_write(dir, "shim.conf", buf_view(&conf), err);
+    return 0;
 }
 
 static int start_shim(struct runtime_container *c, struct err *err)
@@ -321,6 +379,9 @@ static int start_shim(struct runtime_container *c, struct err *err)
     const char *argv[] = {"berth-shim", "run", c->id, NULL};
     int pair[2];
 
+    if (oci_write(c->dir, "shim.conf", buf_view(&c->conf), err) < 0)
+        return -1;
+    buf_done(&c->conf);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "make a socket pair");
     c->control = pair[0];
@@ -329,6 +390,8 @@ static int start_shim(struct runtime_container *c, struct err *err)
         return -1;
     }
     close(pair[1]);
+    c->in_start = true;
+    c->rt->starting++;
     c->io = loop_io_new(c->rt->loop, c->control, EPOLLIN, on_control, c);
     c->starter = loop_child_new(c->rt->loop, c->starter_pid, on_starter, c, NULL);
     return 0;
@@ -346,7 +409,7 @@ int runtime_start(struct runtime *rt, const struct runtime_spec *spec, const str
         return err_set(err, ERR_EXISTS, "container '%s' exists", spec->id);
     c = container_new(rt, spec->id, events, arg);
     c->tty = spec->tty;
-    if (write_folder(c, spec, &first) < 0 || start_shim(c, &first) < 0) {
+    if (write_folder(c, spec, &first) < 0 || (rt->starting < rt->starting_max && start_shim(c, &first) < 0)) {
         if (c->made_folder) {
             unbind_fds(c);
             removal_tree(c->dir);
@@ -354,6 +417,11 @@ int runtime_start(struct runtime *rt, const struct runtime_spec *spec, const str
         if (err)
             *err = first;
         return -1;
+    }
+    if (!c->in_start) {
+        c->in_line = true;
+        *rt->waiting_end = c;
+        rt->waiting_end = &c->next_waiting;
     }
     map_set(rt->containers, str_from(c->id), c);
     *ret = TAKE_PTR(c);
@@ -364,6 +432,7 @@ int runtime_adopt(struct runtime *rt, const char *id, const struct runtime_event
                   struct runtime_container **ret, struct err *err)
 {
     CLEANUP(container_free) struct runtime_container *c = NULL;
+    CLEANUP(free) char *conf = NULL;
 
     if (!bundle_id_valid(id))
         return err_set(err, ERR_INVALID, "container id '%s' is not valid", id);
@@ -372,6 +441,11 @@ int runtime_adopt(struct runtime *rt, const char *id, const struct runtime_event
     c = container_new(rt, id, events, arg);
     if (access(c->dir, F_OK) < 0)
         return err_set(err, ERR_NOT_FOUND, "there is no container '%s'", id);
+    conf = mem_printf("%s/shim.conf", c->dir);
+    if (access(conf, F_OK) < 0) {
+        removal_tree(c->dir);
+        return err_set(err, ERR_NOT_FOUND, "container '%s' was never begun", id);
+    }
     if (oci_connect(c->dir, &c->control) == 0)
         c->io = loop_io_new(rt->loop, c->control, EPOLLIN, on_control, c);
     else
@@ -407,6 +481,10 @@ int runtime_signal(struct runtime_container *c, int signo, struct err *err)
 {
     struct shim_msg msg = {.type = SHIM_SIGNAL, .signal = signo};
 
+    if (c->in_line) {
+        c->early_signal = signo;
+        return 0;
+    }
     if (c->state == CONTAINER_ENDED || c->control < 0)
         return err_set(err, ERR_CONFLICT, "container '%s' does not run", c->id);
     if (oci_send(c->control, &msg, NULL, 0) < 0)

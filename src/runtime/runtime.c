@@ -61,9 +61,10 @@ static void find_init(struct runtime *rt, const char *path)
 
 static void read_boot_id(struct runtime *rt)
 {
+    const char *path = getenv("BERTH_BOOT_ID"); /* for tests of a reboot */
     CLEANUP(buf_done) struct buf text = {0};
 
-    if (file_read("/proc/sys/kernel/random/boot_id", 64, &text, NULL) == 0 && text.len >= 36)
+    if (file_read(path ? path : "/proc/sys/kernel/random/boot_id", 64, &text, NULL) == 0 && text.len >= 36)
         memcpy(rt->boot_id, text.data, 36);
 }
 
@@ -121,6 +122,8 @@ int runtime_new(struct loop *loop, const struct runtime_config *config, struct r
 
     rt->loop = loop;
     rt->containers = map_new();
+    rt->starting_max = RUNTIME_STARTS_PER_CPU * (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    rt->waiting_end = &rt->waiting;
     rt->seccomp = seccomp_new();
     rt->state_dir = mem_strdup(config->state_dir);
     rt->run_dir = mem_strdup(config->run_dir);
@@ -148,6 +151,7 @@ void runtime_free(struct runtime *rt)
     if (!rt)
         return;
     removals_abandon(rt);
+    rt->starting_max = 0; /* those that wait are not started any more */
     while (map_len(rt->containers) > 0) {
         size_t at = 0;
         struct str key;

@@ -19,8 +19,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define RUNTIME_ID_MAX    128
-#define RUNTIME_CHUNK_MAX 65536 /* bytes of one output callback */
+#define RUNTIME_ID_MAX         128
+#define RUNTIME_STARTS_PER_CPU 2
+#define RUNTIME_CHUNK_MAX      65536 /* bytes of one output callback */
 
 struct loop;
 struct runtime;
@@ -194,7 +195,9 @@ struct runtime_events {
     void (*failed)(void *arg, struct runtime_container *c, const char *sentence);
 };
 
-/* Starts a container. spec may go after the call, events must stay.
+/* Starts a container. spec may go after the call, events must stay. Of many that are started at once a few go
+ * ahead and the others wait for their turn (RUNTIME_STARTS_PER_CPU): all at once they would only hinder each
+ * other.
  * ERR_INVALID: the spec, in words. ERR_EXISTS: the id is taken. ERR_NOT_FOUND: no rootfs, or init is wanted
  * and there is none. */
 int runtime_start(struct runtime *rt, const struct runtime_spec *spec, const struct runtime_events *events,
@@ -204,8 +207,8 @@ int runtime_start(struct runtime *rt, const struct runtime_spec *spec, const str
 int runtime_list(struct runtime *rt, char ***ret, size_t *len, struct err *err);
 void runtime_list_free(char **ids, size_t len);
 /* Takes up a container of an earlier daemon. It gets `started` (again) when it runs, and `exited` or `failed`
- * when that happens; only the latter, at once, when it has happened meanwhile. ERR_NOT_FOUND: no such folder.
- * ERR_EXISTS: it is held already. */
+ * when that happens; only the latter, at once, when it has happened meanwhile. ERR_NOT_FOUND: no such folder,
+ * or one whose turn to be started never came (it is removed). ERR_EXISTS: it is held already. */
 int runtime_adopt(struct runtime *rt, const char *id, const struct runtime_events *events, void *arg,
                   struct runtime_container **ret, struct err *err);
 struct runtime_container *runtime_get(const struct runtime *rt, const char *id); /* NULL: none held */

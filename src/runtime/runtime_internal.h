@@ -19,6 +19,8 @@ struct runtime {
     struct bundle_host host;
     struct map *containers; /* id -> struct runtime_container */
     struct removal *removals;
+    unsigned starting, starting_max;                  /* containers that the OCI runtime is at work on */
+    struct runtime_container *waiting, **waiting_end; /* for their turn, oldest first */
 };
 
 enum container_state { CONTAINER_STARTING, CONTAINER_RUNNING, CONTAINER_ENDED };
@@ -33,7 +35,13 @@ struct runtime_container {
     bool tty, made_folder;
     size_t fd_mounts; /* places of mounts by descriptor to look at */
     int64_t started;
-    int control; /* -1: the shim is gone */
+    bool in_start; /* counted in rt->starting */
+    bool in_line;  /* of those that wait */
+    struct runtime_container *next_waiting;
+    struct err start_err; /* why its turn failed */
+    struct buf conf;      /* shim.conf, until its turn */
+    int early_signal;     /* came while it waited; 0: none */
+    int control;          /* -1: the shim is gone */
     struct loop_io *io;
     struct loop_child *starter;
     pid_t starter_pid;               /* 0: adopted */

@@ -10,18 +10,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#define LOG_MODULE "runtime"
+#define LOG_MODULE    "runtime"
 
-#define STEP_MIN   (2 * NSEC_PER_MSEC)
-#define STEP_MAX   (200 * NSEC_PER_MSEC)
-#define SHIM_TIME  (5 * NSEC_PER_SEC)  /* for the shim's own cleaning up, then it is killed */
-#define TOTAL_TIME (30 * NSEC_PER_SEC) /* then it is given up, with a sentence */
+#define STEP_MIN      (2 * NSEC_PER_MSEC)
+#define STEP_MAX      (200 * NSEC_PER_MSEC)
+#define SHIM_TIME     (5 * NSEC_PER_SEC)  /* for the shim's own cleaning up, then it is killed */
+#define DEPTH_MAX     32                  /* of folders in a container's folder */
+#define MOUNTS_ON_ONE 16                  /* on top of each other */
+#define TOTAL_TIME    (30 * NSEC_PER_SEC) /* then it is given up, with a sentence */
 
 struct removal {
     struct runtime *rt;
@@ -65,48 +66,50 @@ static void removal_end(struct removal *r, const char *sentence)
 
 /* ---- files and mounts ---- */
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+/* Takes off all that is mounted on that name; false: something stays. */
+static bool unmount_at(int dir, const char *name)
 {
-    (void)st;
-    (void)type;
-    (void)ftw;
-    if (remove(path) < 0 && errno == EBUSY && umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
-        remove(path);
-    return 0;
+    CLEANUP(free)
+    char *path = dir == AT_FDCWD ? mem_strdup(name) : mem_printf("/proc/self/fd/%d/%s", dir, name);
+    struct statx st;
+
+    for (int i = 0; i < MOUNTS_ON_ONE; i++) {
+        if (statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &st) < 0)
+            return errno == ENOENT;
+        if (!(st.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+            return true;
+        if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
+            return false;
+    }
+    return false;
 }
 
-/* Takes off what is mounted below path, the last mounted first. */
-static void unmount_below(const char *path)
+static void remove_at(int dir, const char *name, int depth)
 {
-    CLEANUP(file_close) FILE *file = fopen("/proc/self/mountinfo", "re");
-    CLEANUP(free) char *line = NULL;
-    VEC(char *) found = {0};
-    size_t cap = 0, len = strlen(path);
+    CLEANUP(fd_close) int fd = -1;
+    struct dirent *entry;
+    DIR *list;
 
-    while (file && getline(&line, &cap, file) >= 0) {
-        char *rest = line, *word = NULL;
-
-        for (int i = 0; i < 5; i++)
-            word = strsep(&rest, " ");
-        if (word && strncmp(word, path, len) == 0 && word[len] == '/')
-            vec_push(&found, mem_strdup(word));
-    }
-    for (size_t i = found.len; i-- > 0;) {
-        umount2(found.v[i], MNT_DETACH | UMOUNT_NOFOLLOW);
-        free(found.v[i]);
-    }
-    vec_done(&found);
+    if (!unmount_at(dir, name) || unlinkat(dir, name, 0) == 0 || depth >= DEPTH_MAX)
+        return;
+    fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    list = fd < 0 ? NULL : fdopendir(fd);
+    if (!list)
+        return;
+    while ((entry = readdir(list)))
+        if (!streq(entry->d_name, ".") && !streq(entry->d_name, ".."))
+            remove_at(fd, entry->d_name, depth + 1);
+    take_fd(&fd);
+    closedir(list);
+    unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-/* A container's folder has our own files only, but something may be mounted in it. Does not follow links, and
- * stays on its file system. */
+/* A container's folder has our own files only, but something may be mounted in it, on folders and on files.
+ * Each name is asked whether it is a mount before anything below it is touched: reading the list of all
+ * mounts instead takes the longer the more containers there are. Does not follow links. */
 void removal_tree(const char *path)
 {
-    struct stat st;
-
-    if (lstat(path, &st) < 0)
-        return;
-    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    remove_at(AT_FDCWD, path, 0);
 }
 
 /* ---- one removal ---- */
@@ -145,9 +148,7 @@ static void removal_turn(void *arg)
         try_again(r);
         return;
     }
-    unmount_below(r->dir);
     removal_tree(r->dir);
-    unmount_below(state);
     removal_tree(state);
     if (err.code == ERR_NONE && access(r->dir, F_OK) == 0)
         err_set(&err, ERR_SYSTEM, "folder '%s' could not be removed", r->dir);

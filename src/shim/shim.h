@@ -22,7 +22,9 @@ int64_t conf_int(const struct shim_conf *conf, const char *key, int64_t fallback
 int64_t now_real(void);
 int64_t now_mono(void);
 bool write_all(int fd, const char *data, size_t len);
-/* Temporary name, fsync, rename, fsync of the folder (the current one). */
+/* Temporary name, then rename, in the current folder. Without fsync, which takes longer than a short
+ * container: the record has to outlive the daemon. What it said before a power cut is of no use after it,
+ * since the container is gone then in any case. */
 int record_write(const char *name, const char *text, size_t len);
 /* The number after `key ` at the start of a line of a cgroup file; 0 when there is none. */
 uint64_t counter_read(const char *path, const char *key);

@@ -99,27 +99,20 @@ int record_write(const char *name, const char *text, size_t len)
 {
     static const char temp[] = "exit.tmp";
     int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int dir;
+    bool written;
+    int sys;
 
     if (fd < 0)
         return -1;
-    if (!write_all(fd, text, len) || fsync(fd) < 0) {
-        int sys = errno;
-
-        close(fd);
-        unlink(temp);
-        errno = sys;
-        return -1;
-    }
+    written = write_all(fd, text, len);
+    sys = errno;
     close(fd);
-    if (rename(temp, name) < 0)
-        return -1;
-    dir = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir >= 0) {
-        fsync(dir);
-        close(dir);
-    }
-    return 0;
+    if (written && rename(temp, name) == 0)
+        return 0;
+    sys = written ? errno : sys;
+    unlink(temp);
+    errno = sys;
+    return -1;
 }
 
 uint64_t counter_read(const char *path, const char *key)
