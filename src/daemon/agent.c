@@ -417,6 +417,13 @@ bool agent_holds(const struct agent *agent, const char *pod_uid)
     return local_engine_holds(agent->engine, pod_uid);
 }
 
+void agent_on_forget(struct agent *agent, void (*fn)(void *arg, const char *pod_uid, const struct json *pod),
+                     void *arg)
+{
+    if (agent)
+        local_engine_on_forget(agent->engine, fn, arg);
+}
+
 const char *agent_cgroup(const struct agent *agent)
 {
     return agent->cgroup;

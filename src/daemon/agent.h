@@ -29,5 +29,9 @@ struct images *agent_images(struct agent *agent); /* NULL agent: NULL */
 /* The configured registries as the image store takes them; ret has room for all. Returns how many. */
 size_t agent_registries(const struct daemon_config *config, struct images_registry *ret);
 bool agent_holds(const struct agent *agent, const char *pod_uid); /* anything of that pod is still here */
-const char *agent_cgroup(const struct agent *agent);              /* all containers are below it: "/berth" */
-const struct pod_ops *agent_pod_ops(struct agent *agent);         /* lives as long as the agent */
+/* Told of each pod whose folder, logs included, is about to be removed; NULL agent is fine. */
+struct json;
+void agent_on_forget(struct agent *agent, void (*fn)(void *arg, const char *pod_uid, const struct json *pod),
+                     void *arg);
+const char *agent_cgroup(const struct agent *agent);      /* all containers are below it: "/berth" */
+const struct pod_ops *agent_pod_ops(struct agent *agent); /* lives as long as the agent */

@@ -15,6 +15,7 @@
 struct cdi;
 struct gpus;
 struct images;
+struct json;
 struct local_engine;
 struct loop;
 struct pod_ops;
@@ -48,6 +49,10 @@ DEFINE_CLEANUP(struct local_engine *, local_engine_free);
 
 /* Whether disk or memory of the machine run short; pods are being evicted then. */
 void local_engine_pressure(const struct local_engine *engine, bool *disk, bool *memory);
+
+/* Told of each pod whose folder, logs included, is about to be removed. */
+typedef void (*local_forget_fn)(void *arg, const char *pod_uid, const struct json *pod);
+void local_engine_on_forget(struct local_engine *engine, local_forget_fn fn, void *arg);
 
 /* Whether anything of a pod is still here: its processes, its network. */
 bool local_engine_holds(const struct local_engine *engine, const char *pod_uid);

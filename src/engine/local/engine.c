@@ -353,6 +353,12 @@ void local_engine_close(struct local_engine *engine)
     engine->commit = NULL;
 }
 
+void local_engine_on_forget(struct local_engine *engine, local_forget_fn fn, void *arg)
+{
+    engine->forgetting = fn;
+    engine->forgetting_arg = arg;
+}
+
 bool local_engine_holds(const struct local_engine *engine, const char *pod_uid)
 {
     const struct pod *pod = engine_pod(engine, pod_uid);

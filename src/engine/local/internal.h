@@ -116,6 +116,8 @@ struct local_engine {
     const struct cdi *cdi;
     size_t cards;
     struct map *pods; /* uid → struct pod */
+    local_forget_fn forgetting;
+    void *forgetting_arg;
     struct pod *head, **tail;
     bool running, closed;
     struct store_watch *watch, *volume_watch, *map_watch, *secret_watch;

@@ -258,6 +258,8 @@ static void wind_up(struct pod *pod)
         sandbox_leave(pod, false);
     if (pod->sandbox != SANDBOX_GONE)
         return;
+    if (forget && pod->engine->forgetting)
+        pod->engine->forgetting(pod->engine->forgetting_arg, pod->uid, pod->doc);
     if (forget)
         sandbox_leave(pod, true);
     if (!pod->object)
