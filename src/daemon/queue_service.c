@@ -105,22 +105,43 @@ static void copy_rotated(FILE *out, const char *path)
     }
 }
 
-static void save_log(void *arg, const struct object *pod, const char *path)
+static void append_log(const struct queue_service *service, const char *pod_uid, const struct json *pod,
+                       const char *path)
 {
-    const struct queue_service *service = arg;
     CLEANUP(arena_done) struct arena arena = {0};
-    CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     CLEANUP(file_close) FILE *out = fd >= 0 ? fdopen(fd, "a") : NULL;
 
     if (!out) {
         log_warn("open '%s': %s", path, strerror(errno));
+        fd_close(fd);
         return;
     }
-    fd = -1;
-    JSON_EACH(json_at(object_json(pod, &arena), "status.containerStatuses"), it)
-        copy_rotated(out, arena_printf(&arena, "%s/pods/%s/logs/%s/%lld.log", service->data_dir, pod->uid,
+    JSON_EACH(json_at(pod, "status.containerStatuses"), it)
+        copy_rotated(out, arena_printf(&arena, "%s/pods/%s/logs/%s/%lld.log", service->data_dir, pod_uid,
                                        json_string_or(json_get(it, "name"), ""),
                                        (long long)json_int(json_get(it, "restartCount"), 0)));
+}
+
+/* Uid of the training job that a pod is a run of; NULL: of none. */
+static const char *training_of(const struct json *pod)
+{
+    JSON_EACH(json_at(pod, "metadata.ownerReferences"), it)
+        if (streq(json_get_string(it, "kind"), "TrainingJob"))
+            return json_get_string(it, "uid");
+    return NULL;
+}
+
+/* What the runs of a training job have written stays, in one file. */
+static void save_log(void *arg, const char *pod_uid, const struct json *pod)
+{
+    const struct queue_service *service = arg;
+    CLEANUP(arena_done) struct arena arena = {0};
+    const char *job = training_of(pod);
+    const char *path = job ? queue_log_path(service->queue, job, &arena) : NULL;
+
+    if (path)
+        append_log(service, pod_uid, pod, path);
 }
 
 static bool limit(void *arg, const char *pod_uid, uint32_t card, int64_t mib)
@@ -251,7 +272,6 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
                                  .token = token,
                                  .home = home,
                                  .pod_alive = pod_alive,
-                                 .save_log = save_log,
                                  .limit = limit,
                                  .arg = service};
 
@@ -271,6 +291,7 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
         queue_service_free(service);
         return -1;
     }
+    agent_on_forget(service->agent, save_log, service);
     start_measuring(service, daemon);
     *ret = service;
     return 0;
@@ -285,6 +306,7 @@ void queue_service_free(struct queue_service *service)
 {
     if (!service)
         return;
+    agent_on_forget(service->agent, NULL, NULL);
     loop_timer_free(service->timer);
     if (service->asking)
         pthread_join(service->thread, NULL);

@@ -351,6 +351,17 @@ static void put_ended(struct queue *queue, struct unit *unit, enum phase phase)
     put_record(queue, &record, doc);
 }
 
+/* Something of a namespace's quota may be free now. */
+static void wake_others(struct queue *queue, const struct unit *unit)
+{
+    UNITS_EACH(queue, it)
+    if (it != unit && it->w.not_before_ms && it->kind == KIND_TRAINING_JOB && streq(it->ns, unit->ns) &&
+        it->reason && starts_with(it->reason, "cannot start")) {
+        it->w.not_before_ms = 0;
+        unit_tell(queue, it);
+    }
+}
+
 /* Jobs end with their last pod: the Job's own end is recorded when its object says so (work.c). */
 void life_over(struct queue *queue, struct unit *unit, enum phase phase, const char *reason)
 {
@@ -373,6 +384,7 @@ void life_over(struct queue *queue, struct unit *unit, enum phase phase, const c
     unit_place(unit, NULL, 0);
     life_write(queue, unit);
     unit->stop = stop;
+    wake_others(queue, unit);
 }
 
 /* ---- pods of a run ---- */
@@ -438,15 +450,6 @@ static void see_pod(void *arg, const struct object *object)
         run->ended++;
         run->status = status ? status : run->status;
     }
-}
-
-static void save_logs(struct queue *queue, const struct run_pods *run)
-{
-    const char *path = queue_log_path(queue, run->unit->uid, run->arena);
-
-    VEC_EACH(&run->pods, it)
-        if (path && queue->config.save_log)
-            queue->config.save_log(queue->config.arg, *it, path);
 }
 
 static void delete_pods(struct queue *queue, const struct object *const *pods, size_t len, int64_t grace)
@@ -516,7 +519,6 @@ static void run_ended(struct queue *queue, struct unit *unit, struct run_pods *r
         text = mem_strdup(stop        ? unit->stop.reason
                           : run->lost ? "its run was lost (the machine or its container went away)"
                                       : "its pod was deleted");
-        save_logs(queue, run); /* the last run's output stays with its pod */
         back_in_queue(queue, unit, text, stop != STOP_NONE);
         delete_pods(queue, run->pods.v, run->pods.len, -1);
         return;

@@ -64,8 +64,6 @@ struct queue_config {
     const char *(*home)(void *arg, struct arena *arena, const char *user);
     /* Whether processes of a pod are still there although its object has gone; NULL: never. */
     bool (*pod_alive)(void *arg, const char *pod_uid);
-    /* Appends what the pod has written to the file at path, before the pod is deleted; NULL: not done. */
-    void (*save_log)(void *arg, const struct object *pod, const char *path);
     /* Limits what a pod may take on a card, where the driver can; false: it cannot. NULL: it cannot. */
     bool (*limit)(void *arg, const char *pod_uid, uint32_t card, int64_t mib);
     void *arg;

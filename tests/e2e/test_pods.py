@@ -214,7 +214,7 @@ def test_pods_wait_for_cards(node):
     phase(node, "first", "Running")
     found = until(node, "second", lambda p: p["status"].get("conditions"), "says why it waits")
     assert [c["message"] for c in found["status"]["conditions"] if c["type"] == "PodScheduled"] == \
-        ["0/1 nodes are available: 1 Insufficient nvidia.com/gpu."]
+        ["position 1 in the queue: waits for 3 GPUs: all are in use by jobs that come first"]
     node.kubectl("delete", "pod", "first").ok()
     phase(node, "second", "Succeeded")
 
