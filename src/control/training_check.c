@@ -172,10 +172,9 @@ static int check_ports(const struct json *spec, const struct training_facts *fac
 
 int training_check(const struct json *spec, const struct training_facts *facts, struct err *err)
 {
-    if (check_sizes(spec, facts, err) < 0 || check_script(spec, facts, err) < 0)
-        return -1;
-    if (check_folder(spec, "customDir", "custom_dir", false, facts, err) < 0 ||
+    if (check_sizes(spec, facts, err) < 0 ||
+        check_folder(spec, "customDir", "custom_dir", false, facts, err) < 0 ||
         check_folder(spec, "snapshotsDir", "snapshots_dir", true, facts, err) < 0)
         return -1;
-    return check_ports(spec, facts, err);
+    return check_script(spec, facts, err) < 0 ? -1 : check_ports(spec, facts, err);
 }

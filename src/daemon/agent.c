@@ -230,6 +230,13 @@ static char *own_suffix(const char *text)
     return mem_printf("%08x", hash);
 }
 
+char *agent_run_dir(const char *data_dir)
+{
+    CLEANUP(free) char *suffix = streq(data_dir, SYSTEM_DATA) ? NULL : own_suffix(data_dir);
+
+    return suffix ? mem_printf("/run/berth-%s", suffix) : mem_strdup("/run/berth");
+}
+
 static int open_runtime(struct agent *agent, const struct daemon_config *config, const char *run_dir,
                         const char *suffix, struct err *err)
 {
@@ -350,7 +357,7 @@ static int open_engine(struct agent *agent, const struct daemon_config *config, 
 static int open_all(struct agent *agent, const struct daemon_config *config, struct err *err)
 {
     CLEANUP(free) char *suffix = streq(config->data_dir, SYSTEM_DATA) ? NULL : own_suffix(config->data_dir);
-    CLEANUP(free) char *run_dir = suffix ? mem_printf("/run/berth-%s", suffix) : mem_strdup("/run/berth");
+    CLEANUP(free) char *run_dir = agent_run_dir(config->data_dir);
 
     if (open_runtime(agent, config, run_dir, suffix, err) < 0)
         return err_prefix(err, "runtime");

@@ -24,6 +24,9 @@ void agent_say_off(struct registry *registry, const char *node_name, const char 
 struct images;
 struct images_registry;
 struct podnet;
+/* What is gone after a reboot, of the daemon with that data folder. Everybody may pass through it. malloc'ed.
+ */
+char *agent_run_dir(const char *data_dir);
 struct podnet *agent_net(struct agent *agent);    /* NULL agent: NULL */
 struct images *agent_images(struct agent *agent); /* NULL agent: NULL */
 /* The configured registries as the image store takes them; ret has room for all. Returns how many. */

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "daemon/agent.h"
 #include "daemon/library_files.h"
 #include "net/http.h"
 #include "podnet/podnet.h"
@@ -11,6 +12,7 @@
 #include <arpa/inet.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define LOG_MODULE     "library"
 #define CONNS_MAX      4096
@@ -44,13 +46,17 @@ static int write_file(const char *folder, const struct library_file *file, struc
 
 char *library_folder(const char *data_dir)
 {
-    return mem_printf("%s/python", data_dir);
+    CLEANUP(free) char *run_dir = agent_run_dir(data_dir);
+
+    return mem_printf("%s/python", geteuid() == 0 ? run_dir : data_dir);
 }
 
 static int write_files(const char *data_dir, struct err *err)
 {
-    CLEANUP(free) char *folder = library_folder(data_dir);
+    CLEANUP(free) char *folder = library_folder(data_dir), *above = agent_run_dir(data_dir);
 
+    if (geteuid() == 0 && dir_make(above, 0711, err) < 0)
+        return -1;
     for (size_t i = 0; i < library_file_count; i++)
         if (write_file(folder, &library_files[i], err) < 0)
             return -1;

@@ -17,14 +17,15 @@ struct library;
 struct loop;
 struct podnet;
 
-/* Writes the files to DATA/python. net may be NULL: no pods here. api is borrowed. */
+/* Writes the files to library_folder. net may be NULL: no pods here. api is borrowed. */
 int library_open(struct loop *loop, struct api *api, const struct podnet *net, const char *data_dir,
                  struct library **ret, struct err *err);
 void library_free(struct library *library); /* with its connections; NULL is fine */
 DEFINE_CLEANUP(struct library *, library_free);
 
 const char *library_url(const struct library *library); /* "http://10.88.0.1:5337"; lives as long as it */
-/* DATA/python, in malloc'ed memory; may be asked before library_open. */
+/* Where the files are: below /run, where every user's pods may read them whatever folder the data are in; as
+ * an ordinary user DATA/python. malloc'ed; may be asked before library_open. */
 char *library_folder(const char *data_dir);
 
 /* Home of a user of this machine who has such a folder in it; NULL: none. In the arena. */
