@@ -90,6 +90,15 @@ static bool fits(const struct json *claim, const struct json *volume, struct qua
                  json_string_or(json_at(claim, "spec.storageClassName"), ""));
 }
 
+/* Most volumes are somebody else's, which their text tells without being read. */
+static bool taken(const struct object *volume, const struct object *claim)
+{
+    static const char member[] = "\"claimRef\":{";
+
+    return memmem(volume->text, volume->text_len, member, sizeof(member) - 1) &&
+           !memmem(volume->text, volume->text_len, claim->name, strlen(claim->name));
+}
+
 /* The smallest that fits; one that names this claim itself comes first. */
 static const struct object *find_volume(const struct pvc_view *view, const struct json *claim,
                                         struct arena *arena, struct json **ret)
@@ -102,7 +111,7 @@ static const struct object *find_volume(const struct pvc_view *view, const struc
         const struct object *volume = view->volumes[i];
         struct json *doc;
 
-        if (volume->deleting || (*wanted && !streq(wanted, volume->name)))
+        if (volume->deleting || (*wanted && !streq(wanted, volume->name)) || taken(volume, view->claim))
             continue;
         doc = object_json(volume, arena);
         if (!free_for(doc, view->claim))
