@@ -28,9 +28,10 @@ def obstacle():
     return None
 
 
-def start(folder, *flags):
-    return harness.Daemon(folder, "--agent", "on", "--gpus", "4x1000", *flags,
-                          env={"BERTH_SHIM": str(SHIM), "BERTH_IMAGE_HELPER": str(HELPER)})
+def start(folder, *flags, env=None):
+    gpus = [] if "--gpus" in flags else ["--gpus", "4x1000"]
+    return harness.Daemon(folder, "--agent", "on", *gpus, *flags,
+                          env={"BERTH_SHIM": str(SHIM), "BERTH_IMAGE_HELPER": str(HELPER), **(env or {})})
 
 
 def suffix(data):
@@ -39,6 +40,19 @@ def suffix(data):
     for byte in str(data).encode():
         value = (value ^ byte) * 16777619 & 0xffffffff
     return f"{value:08x}"
+
+
+def shims(data):
+    """{pid: folder} of the monitors of this daemon's containers."""
+    found = {}
+    for link in glob.glob("/proc/[0-9]*/cwd"):
+        try:
+            folder = os.readlink(link)
+        except OSError:
+            continue
+        if folder.startswith(f"{data}/containers/"):
+            found[int(link.split("/")[2])] = folder
+    return found
 
 
 def orphans(data):
@@ -51,13 +65,7 @@ def orphans(data):
         found += glob.glob(pattern)
     for pattern in (f"/sys/fs/cgroup/*/berth-{name}/*", f"/sys/fs/cgroup/berth-{name}/*"):
         found += [p for p in glob.glob(pattern) if os.path.isdir(p)]
-    for command in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
-            text = pathlib.Path(command).read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if f"{data}/containers/" in text:
-            found.append(text)
+    found += [f"berth-shim {pid} of {folder}" for pid, folder in shims(data).items()]
     return found
 
 
@@ -69,10 +77,13 @@ def check_nothing_left(data):
         raise AssertionError("left over:\n" + "\n".join(orphans(data))) from trouble
 
 
-def remove_traces(data):
+def remove_traces(data, all_cgroups=False):
     name = suffix(data)
-    for path in glob.glob(f"/sys/fs/cgroup/*/berth-{name}") + glob.glob(f"/sys/fs/cgroup/berth-{name}"):
+    for path in glob.glob(f"/sys/fs/cgroup/**/berth-{name}/**/", recursive=True)[::-1] if all_cgroups else []:
         os.rmdir(path)
+    for path in glob.glob(f"/sys/fs/cgroup/*/berth-{name}") + glob.glob(f"/sys/fs/cgroup/berth-{name}"):
+        if os.path.isdir(path):
+            os.rmdir(path)
     subprocess.run(["ip", "link", "del", f"bth{name}"], check=False, capture_output=True)
     subprocess.run(["nft", "delete", "table", "ip", f"bth{name}"], check=False, capture_output=True)
     shutil.rmtree(f"/run/berth-{name}", ignore_errors=True)
@@ -80,7 +91,9 @@ def remove_traces(data):
 
 def close(daemon):
     """Ends all pods, sees that nothing stays, ends the daemon."""
-    daemon.kubectl("delete", "jobs,pods", "--all", "--all-namespaces", "--grace-period=1", timeout=60).ok()
+    daemon.kubectl("delete", "jobs,pods", "--all", "--all-namespaces", "--grace-period=1", "--wait=false",
+                   timeout=60).ok()
+    harness.wait(lambda: not daemon.get("/api/v1/pods")["items"], "all pods are gone", 60)
     check_nothing_left(daemon.data)
     daemon.close()
     remove_traces(daemon.data)

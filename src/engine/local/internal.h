@@ -92,14 +92,9 @@ struct pod {
     unsigned pending;      /* callbacks that cannot be taken back */
     unsigned streams;      /* commands and attached terminals */
     struct loop_timer *timer;
-    bool queued, dead; /* dead: to be freed when nothing is pending */
-    struct pod *next;  /* in the queue */
-};
-
-/* A tree of files that is being removed. */
-struct removal {
-    struct removal *next, **prev;
-    struct loop_child *child;
+    bool has_turn, waits_turn; /* turns.c */
+    bool queued, dead;         /* dead: to be freed when nothing is pending */
+    struct pod *next;          /* in the queue */
 };
 
 struct local_engine {
@@ -123,7 +118,12 @@ struct local_engine {
     struct store_watch *watch, *volume_watch, *map_watch, *secret_watch;
     struct pod_ops ops;
     struct pod_log *readers; /* that follow a container */
-    struct removal *removals;
+    VEC(char *) trash;       /* trash.c */
+    struct loop_child *trash_rm;
+    unsigned turns;               /* turns.c: pods that are being made ready */
+    VEC(char *) turn_line;        /* uids of those that wait for it */
+    struct image_host *host_view; /* start.c: kept for a moment */
+    int64_t host_view_at;
     unsigned streams;      /* of all pods */
     struct commit *commit; /* waits for what was written to become durable; NULL: none */
     struct loop_timer *retry;
@@ -164,7 +164,15 @@ void sandbox_paused(struct pod *pod, const struct err *err);
 void sandbox_part_gone(struct pod *pod);          /* one thing less is pending */
 void sandbox_leave(struct pod *pod, bool forget); /* forget: logs and folder go, too */
 void sandbox_write_hosts(struct pod *pod);        /* again, where it has one */
+
+/* trash.c */
 void sandbox_remove_tree(struct local_engine *engine, const char *path);
+void trash_done(struct local_engine *engine);
+
+/* turns.c */
+bool turn_take(struct pod *pod);  /* false: not yet; the pod is looked at again */
+void turn_check(struct pod *pod); /* gives it up where it is not needed any more */
+void turns_done(struct local_engine *engine);
 
 /* start.c: a pulled container is mounted and started. */
 int start_container(struct run *run, const char **reason, struct err *err); /* reason: for the status */
@@ -251,6 +259,7 @@ bool pause_wanted(const struct pod *pod);
 bool pause_is(const char *id);
 int pause_make(struct pod *pod, struct err *err);
 int pause_adopt(struct pod *pod, const char *id);
+bool pause_alive(struct pod *pod); /* true where none is wanted */
 void pause_remove(struct pod *pod);
 
 /* fit.c */

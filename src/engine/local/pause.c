@@ -19,6 +19,16 @@ bool pause_is(const char *id)
     return name && streq(name, PAUSE_NAME);
 }
 
+bool pause_alive(struct pod *pod)
+{
+    CLEANUP(free) char *path = mem_printf("/proc/%d/ns/pid", (int)pod->pause_pid);
+
+    if (!pause_wanted(pod) || (pod->pause_pid && access(path, F_OK) == 0))
+        return true;
+    pod->pause_pid = 0;
+    return false;
+}
+
 static void gone(void *arg, const char *sentence)
 {
     (void)sentence;

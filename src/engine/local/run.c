@@ -37,6 +37,10 @@ static void begin(struct run *run)
 
     if (run->pod->facts.deleting || *run->pod->facts.fail_reason || run->pod->sandbox != SANDBOX_READY) {
         ctr->state = CTR_NONE;
+    } else if (!pause_alive(run->pod)) {
+        ctr->state = CTR_NONE;
+        err_set(&err, ERR_UNAVAILABLE, "the process that holds the pod's namespace has ended");
+        sandbox_paused(run->pod, &err);
     } else if (start_container(run, &reason, &err) == 0) {
         ctr->state = CTR_STARTING;
         pod_event(run->pod, "Normal", "Created", "Created container: %s", ctr->name);

@@ -209,7 +209,7 @@ void sandbox_make(struct pod *pod)
 {
     struct err err = {0};
 
-    if (pod->sandbox != SANDBOX_NONE || pod->volumes_retry > clock_now())
+    if (pod->sandbox != SANDBOX_NONE || pod->volumes_retry > clock_now() || !turn_take(pod))
         return;
     if (user_find(pod, &err) < 0) {
         not_yet(pod, "FailedCreatePodSandBox", &err);
@@ -234,36 +234,13 @@ void sandbox_make(struct pod *pod)
 
 /* ---- the end ---- */
 
-/* rm in a process of its own: a volume may hold millions of files. */
-static void tree_removed(void *arg, pid_t pid, int status)
+/* emptyDirs end with the containers; logs stay as long as the pod, and with that all goes. */
+static void remove_contents(struct pod *pod)
 {
-    struct removal *removal = arg;
+    CLEANUP(free) char *volumes = mem_printf("%s/volumes", pod->dir);
 
-    (void)pid;
-    (void)status;
-    loop_child_free(removal->child);
-    *removal->prev = removal->next;
-    if (removal->next)
-        removal->next->prev = removal->prev;
-    free(removal);
-}
-
-void sandbox_remove_tree(struct local_engine *engine, const char *path)
-{
-    const char *const argv[] = {"rm", "-rf", "--one-file-system", "--", path, NULL};
-    struct removal *removal;
-    pid_t pid;
-
-    if (access(path, F_OK) < 0 ||
-        posix_spawnp(&pid, "rm", NULL, NULL, (char *const *)(uintptr_t)argv, environ) != 0)
-        return;
-    removal = NEW(struct removal);
-    removal->prev = &engine->removals;
-    removal->next = engine->removals;
-    if (removal->next)
-        removal->next->prev = &removal->next;
-    engine->removals = removal;
-    removal->child = loop_child_new(engine->loop, pid, tree_removed, removal, NULL);
+    if (pod->object && !pod->facts.deleting)
+        sandbox_remove_tree(pod->engine, volumes);
 }
 
 void sandbox_part_gone(struct pod *pod)
@@ -272,6 +249,7 @@ void sandbox_part_gone(struct pod *pod)
     if (pod->sandbox != SANDBOX_LEAVING || pod->pending)
         return;
     pod->sandbox = SANDBOX_GONE;
+    remove_contents(pod);
     engine_queue(pod);
 }
 

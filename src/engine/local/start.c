@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#define HOST_VIEW_NSEC  (1000 * INT64_C(1000000))
 #define CONFIG_ERROR    "CreateContainerConfigError"
 #define CREATE_ERROR    "CreateContainerError"
 #define INIT_ANNOTATION "berth.dev/init" /* "true": tini is PID 1 */
@@ -53,6 +54,21 @@ static const struct json *setting(const struct start *s, const char *key)
 
 /* ---- root ---- */
 
+/* Of `image: host`: what is mounted on this machine and what is hidden. Looked up again after a second: it
+ * takes the longer the more containers there are. NULL: err. */
+static struct image_host *host_view(struct local_engine *engine, struct err *err)
+{
+    const char *hide[] = {engine->data_dir, NULL};
+
+    if (engine->host_view && loop_now(engine->loop) - engine->host_view_at < HOST_VIEW_NSEC)
+        return engine->host_view;
+    image_host_free(TAKE_PTR(engine->host_view));
+    if (image_host_new(engine->images, hide, &engine->host_view, err) < 0)
+        return NULL;
+    engine->host_view_at = loop_now(engine->loop);
+    return engine->host_view;
+}
+
 static int mount_root(struct start *s)
 {
     struct image_mount_spec spec = {.image = s->run->image, .id = s->id, .dir = s->dir};
@@ -69,12 +85,9 @@ static int mount_root(struct start *s)
         s->config = &s->run->image->config;
         return 0;
     }
-    {
-        const char *hide[] = {s->pod->engine->data_dir, NULL};
-
-        if (image_host_new(s->pod->engine->images, hide, &s->host, s->err) < 0)
-            return -1;
-    }
+    s->host = host_view(s->pod->engine, s->err);
+    if (!s->host)
+        return -1;
     s->config = &s->host->config;
     return 0;
 }
@@ -87,6 +100,18 @@ static void add_mount(struct start *s, const char *source, const char *target, c
                  .source = source, .target = target, .type = type, .flags = flags, .options = options});
 }
 
+/* What lies below a path that is hidden is hidden with it. */
+static bool hidden(const struct image_host *host, const char *path)
+{
+    for (size_t i = 0; i < host->masked_len; i++) {
+        size_t len = strlen(host->masked[i]);
+
+        if (strncmp(path, host->masked[i], len) == 0 && path[len] == '/')
+            return true;
+    }
+    return false;
+}
+
 static void add_host_view(struct start *s)
 {
     struct stat st;
@@ -94,14 +119,18 @@ static void add_host_view(struct start *s)
     if (!s->host)
         return;
     for (size_t i = 0; i < s->host->mounts_len; i++)
-        add_mount(s, s->host->mounts[i].path, s->host->mounts[i].path, NULL,
-                  RUNTIME_MOUNT_NOSUID | (s->host->mounts[i].readonly ? RUNTIME_MOUNT_RO : 0), NULL);
+        if (!hidden(s->host, s->host->mounts[i].path))
+            add_mount(s, s->host->mounts[i].path, s->host->mounts[i].path, NULL,
+                      RUNTIME_MOUNT_NOSUID | (s->host->mounts[i].readonly ? RUNTIME_MOUNT_RO : 0), NULL);
     for (size_t i = 0; i < s->host->memory_len; i++)
-        add_mount(s, "tmpfs", s->host->memory[i], "tmpfs", RUNTIME_MOUNT_NOSUID | RUNTIME_MOUNT_NODEV,
-                  "mode=1777");
+        if (!hidden(s->host, s->host->memory[i]))
+            add_mount(s, "tmpfs", s->host->memory[i], "tmpfs", RUNTIME_MOUNT_NOSUID | RUNTIME_MOUNT_NODEV,
+                      "mode=1777");
     for (size_t i = 0; i < s->host->masked_len; i++) {
         bool folder = stat(s->host->masked[i], &st) == 0 && S_ISDIR(st.st_mode);
 
+        if (hidden(s->host, s->host->masked[i]))
+            continue;
         if (folder)
             add_mount(s, "tmpfs", s->host->masked[i], "tmpfs", RUNTIME_MOUNT_RO, "size=4k,mode=0755");
         else
@@ -522,7 +551,6 @@ int start_container(struct run *run, const char **reason, struct err *err)
         result = runtime_start(pod->engine->rt, &s.out, &run_events, run, &run->container, err);
     }
     mounts_done(&s.mounts);
-    image_host_free(s.host);
     free(s.rootfs);
     arena_reset(&pod->scratch);
     if (result < 0 && run->mounted) {
