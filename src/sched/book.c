@@ -12,10 +12,10 @@ const struct sched_options sched_defaults = {
     .place = PLACE_BEST_FIT,
     .min_run_ms = 120 * 1000,
     .restart_ms = 30 * 1000,
-    .repay_ms = 600 * 1000,
+    .repay_ms = 300 * 1000,
     .las_split_ms = 16 * 3600 * (int64_t)1000,
-    .rank_power = 0.5,
-    .critical_margin = 1.1,
+    .rank_power = 0.3,
+    .critical_margin = 1.2,
     .probes_max = 2,
     .backfill = true,
 };
@@ -75,6 +75,8 @@ void book_done(struct book *book)
     vec_done(&book->slots);
     vec_done(&book->victims);
     vec_done(&book->target);
+    vec_done(&book->role);
+    vec_done(&book->host);
     vec_done(&book->unclaimed);
     vec_done(&book->leaving);
     free(book->user_hash.slots);
@@ -134,6 +136,7 @@ struct query book_query(const struct book *book, uint32_t job, uint32_t gpus)
         .nodes = shape->selector.len ? book->sets.v[shape->nodes].may : NULL,
         .rule = book->view->options.place,
         .spread_shares = book->view->options.spread_shares,
+        .alone = book->policy->guests,
         .frag = book->frag,
     };
 }

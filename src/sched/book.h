@@ -49,6 +49,10 @@ struct victim {
     bool taken;  /* it or another part of it is asked to stop in this pass */
 };
 
+/* On cards of its own; a guest on those of another; one that must not have guests; a guest that gets its own.
+ */
+enum role { ROLE_PLAIN, ROLE_GUEST, ROLE_CRITICAL, ROLE_MOVES };
+
 enum where { WHERE_NONE, WHERE_WAITING, WHERE_RUNNING };
 
 struct book_job {
@@ -84,6 +88,8 @@ struct book {
     VEC(uint32_t) leaving;      /* jobs that are asked to stop */
     VEC(uint32_t) unclaimed;    /* jobs whose claim was taken back */
     VEC(uint32_t) target;       /* GPUs per job, of policies that decide by targets */
+    VEC(uint32_t) host;         /* of each guest */
+    VEC(uint8_t) role;          /* enum role of each job, of policies that let jobs share by themselves */
     VEC(struct victim) victims; /* who could be displaced, in that order; made when first needed */
     bool victims_known, has_leaving, has_extra;
     uint32_t open;       /* shapes that wait and have not failed in this pass */
@@ -98,6 +104,7 @@ struct sched_policy {
     /* Whether a waiting job may displace a running one; NULL: never. */
     bool (*outranks)(const struct book *book, const struct key *waiter, const struct key *runner);
     void (*decide)(struct book *book, struct plan *plan);
+    bool guests;        /* jobs have cards of their own, and guests where that pays (guests.c) */
     bool timed;         /* keys of running jobs change as time goes by */
     bool timed_waiting; /* and those of waiting jobs */
 };
@@ -156,8 +163,17 @@ void book_survey(struct book *book);
 void targets_in_order(struct book *book, bool preemptive);
 /* Gives those with a target the size they would like, in order, from what is left. */
 void targets_resize(struct book *book, uint32_t (*size)(const struct book *book, uint32_t job));
+/* Clears the targets and marks the shapes that can never run. Returns the thousandths of GPUs there are. */
+int64_t targets_clear(struct book *book);
+int64_t capacity_milli(const struct book *book);
 /* Targets by marginal speed-up weighted by the rank of the remaining time. */
 void targets_by_speed(struct book *book);
+/* Who of the running is a guest on whose cards: roles and, per job, the host (SCHED_NONE). */
+void guests_find(struct book *book);
+/* Lets jobs without a target be guests of running ones that stay, where both together are faster. */
+void guests_place(struct book *book, struct plan *plan);
+/* Speed of a beside b, relative to alone; 0: they cannot share. */
+double pair_rate(const struct book *book, uint32_t a, uint32_t b);
 /* Whether a running job gains more by the change of size than its restart costs. */
 bool resize_pays(const struct book *book, uint32_t job, uint32_t from, uint32_t to);
 bool wait_is_never(enum wait_reason reason);

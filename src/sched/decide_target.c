@@ -11,8 +11,9 @@ static bool changes(const struct book *book, const struct workload *w, uint32_t 
 {
     uint32_t gpus = workload_gpus(w), target = book->target.v[job];
 
-    return w->phase == PHASE_RUNNING && gpus > 0 && gpus != target && may_stop(book, job) &&
-           space_exists(&book->space, w->placement);
+    return w->phase == PHASE_RUNNING && gpus > 0 &&
+           (gpus != target || (book->policy->guests && book->role.v[job] == ROLE_MOVES)) &&
+           may_stop(book, job) && space_exists(&book->space, w->placement);
 }
 
 static void changed_use(struct book *book, int times)
@@ -47,7 +48,8 @@ static void place_running(struct book *book, const struct key *key, struct plan 
     uint32_t target = book->target.v[key->job], len = target ? place_at_most(book, key->job, target) : 0;
     struct action *action;
 
-    if (len > 0 && len == workload_gpus(w) && space_fits(&book->space, &w->demand, w->placement)) {
+    if (len > 0 && len == workload_gpus(w) && !book->policy->guests &&
+        space_fits(&book->space, &w->demand, w->placement)) {
         space_use(&book->space, &w->demand, w->placement, 1);
         book->target.v[key->job] = len; /* stays, as nothing better fits */
         return;
@@ -62,8 +64,10 @@ static void place_running(struct book *book, const struct key *key, struct plan 
 static bool keep_claim(struct book *book, const struct workload *w, uint32_t job)
 {
     uint32_t slots = w->demand.max_gpus ? book->target.v[job] : 1;
+    struct demand demand = w->demand;
 
-    return w->claim.len > 0 && w->claim.len == slots && space_fits(&book->space, &w->demand, w->claim);
+    demand.exclusive |= book->policy->guests;
+    return w->claim.len > 0 && w->claim.len == slots && space_fits(&book->space, &demand, w->claim);
 }
 
 static void place_waiting(struct book *book, const struct key *key, struct plan *plan)
@@ -104,7 +108,8 @@ static bool is_empty_now(const struct book *book, const struct action *action)
         if (action->slots[i].card != SLOT_CPU) {
             const struct card *card = &book->space.cards[node->card0 + action->slots[i].card];
 
-            if (card->used > card->total)
+            if (card->used > card->total ||
+                (book->policy->guests && card->used > (int32_t)action->slots[i].mib))
                 return false;
         }
     }
@@ -169,6 +174,8 @@ void decide_by_target(struct book *book, struct plan *plan)
     VEC_EACH(&plan->actions, action)
         if (action->type == ACTION_START && !is_empty_now(book, action))
             action->type = ACTION_CLAIM;
+    if (book->policy->guests)
+        guests_place(book, plan);
     name_takers(book, plan);
     drop_known_claims(book, plan);
 }

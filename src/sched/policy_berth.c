@@ -23,5 +23,6 @@ const struct sched_policy policy_berth = {
     .summary = "GPUs where they speed up the most, weighted by remaining time; elastic sizes",
     .key = key,
     .decide = decide,
+    .guests = true,
     .timed = true,
 };

@@ -45,7 +45,8 @@ struct sched_options {
     int64_t las_split2_ms;  /* and in the third; 0: there is none */
     bool las_keep;          /* within a queue, what runs stays */
     double rank_power;      /* berth: how strongly short jobs come first, 0..0.9 */
-    double critical_margin; /* berth: a job is critical when that much of the total work time is its own */
+    double critical_margin; /* berth: a job is critical when that many times its own time exceeds that of all
+                               work */
     uint32_t probes_max;    /* restarts spent on learning a job's speed-up */
     bool backfill;          /* fifo: jobs that fit may start before one that does not */
     bool spread_shares;     /* shares go to an empty card while there is one */

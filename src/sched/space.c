@@ -130,6 +130,12 @@ bool space_fits(const struct space *space, const struct demand *demand, struct p
     return true;
 }
 
+/* Whether only cards nobody is on will do. */
+static bool query_whole(const struct query *q)
+{
+    return q->alone || demand_whole(q->demand);
+}
+
 /* ---- one unit on one node ---- */
 
 /* The cards that leave the least over, as many as asked for: smallest suitable first. */
@@ -138,7 +144,7 @@ static bool pick_cards(const struct space *space, const struct query *q, uint32_
 {
     const struct space_node *node = &space->nodes[n];
     const struct card *cards = &space->cards[node->card0];
-    bool whole = demand_whole(q->demand);
+    bool whole = query_whole(q), all = demand_whole(q->demand);
     int32_t mib = (int32_t)q->demand->mib;
     uint64_t taken = 0;
 
@@ -162,7 +168,7 @@ static bool pick_cards(const struct space *space, const struct query *q, uint32_
         if (best == SLOT_CPU)
             return false;
         taken |= 1ULL << best;
-        ret[k] = (struct slot){n, best, (uint32_t)(whole ? cards[best].total : mib)};
+        ret[k] = (struct slot){n, best, (uint32_t)(all ? cards[best].total : mib)};
     }
     return true;
 }
@@ -182,7 +188,7 @@ bool space_place_on(const struct space *space, const struct query *q, uint32_t n
         *ret = (struct slot){n, SLOT_CPU, 0};
         return true;
     }
-    if (demand_whole(q->demand) ? node->whole < q->gpus : node->max_free < (int32_t)q->demand->mib)
+    if (query_whole(q) ? node->whole < q->gpus : node->max_free < (int32_t)q->demand->mib)
         return false;
     return pick_cards(space, q, n, q->gpus, ret);
 }
@@ -197,7 +203,7 @@ static double node_score(const struct space *space, const struct query *q, uint3
 
     if (q->gpus == 0)
         score = node->cards * 1e9 + (double)node->free.cpu_milli;
-    else if (demand_whole(q->demand))
+    else if (query_whole(q))
         score = node->whole * 1e6 + card->total;
     else
         score = (card_whole(card) != q->spread_shares ? 1e9 + node->whole * 1e6 : 0) +
@@ -212,7 +218,7 @@ static bool cannot_win(const struct query *q, const struct space_node *node, dou
 {
     if (q->rule != PLACE_BEST_FIT || q->gpus == 0)
         return false;
-    if (demand_whole(q->demand))
+    if (query_whole(q))
         return node->whole * 1e6 >= best;
     /* An empty node is at most as good as its emptiness. */
     return !q->spread_shares && node->whole == node->cards && 1e9 + node->whole * 1e6 >= best;
@@ -223,7 +229,7 @@ static uint32_t least_whole(const struct space *space, const struct query *q)
 {
     uint32_t k = q->gpus;
 
-    if (q->rule != PLACE_BEST_FIT || !demand_whole(q->demand) || k == 0 || q->demand->mib > 0)
+    if (q->rule != PLACE_BEST_FIT || !query_whole(q) || k == 0 || q->demand->mib > 0)
         return UINT32_MAX;
     while (k <= NODE_GPUS_MAX && space->nodes_by_whole[k] == 0)
         k++;
@@ -263,7 +269,7 @@ static bool least_fragmenting(const struct space *space, const struct query *q, 
 static bool try_node(const struct space *space, const struct query *q, uint32_t n, struct slot *ret,
                      double *score)
 {
-    if (q->rule == PLACE_FRAGMENT && q->frag && q->gpus == 1 && !demand_whole(q->demand))
+    if (q->rule == PLACE_FRAGMENT && q->frag && q->gpus == 1 && !query_whole(q))
         return least_fragmenting(space, q, n, ret, score);
     if (!space_place_on(space, q, n, ret))
         return false;
@@ -299,7 +305,7 @@ static bool place_unit(const struct space *space, const struct query *q, struct 
     struct slot slots[NODE_GPUS_MAX];
     uint32_t least = least_whole(space, q);
     double best = 0;
-    bool found = false, whole = demand_whole(q->demand) && q->gpus > 0;
+    bool found = false, whole = query_whole(q) && q->gpus > 0;
 
     if (q->gpus > NODE_GPUS_MAX || (whole && space->whole < q->gpus))
         return false;
@@ -335,7 +341,7 @@ static uint32_t units_on(const struct space *space, const struct query *q, uint3
     if (!node_may(space, q, n))
         return 0;
     for (uint32_t c = 0; c < node->cards; c++)
-        if (demand_whole(q->demand))
+        if (query_whole(q))
             fit += card_whole(&cards[c]) && cards[c].total >= (int32_t)q->demand->mib;
         else
             fit += cards[c].total > 0 && card_free(&cards[c]) >= (int32_t)q->demand->mib;

@@ -48,6 +48,7 @@ struct query {
     const uint8_t *avoid; /* 1: may not be used; NULL: none */
     enum place_rule rule;
     bool spread_shares;
+    bool alone;        /* shares, too, only on cards nobody is on */
     struct frag *frag; /* of PLACE_FRAGMENT */
     uint32_t shape;    /* a small number, the same for equal demands; for what frag keeps */
 };

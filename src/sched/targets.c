@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int64_t capacity_milli(const struct book *book)
+int64_t capacity_milli(const struct book *book)
 {
     int64_t sum = 0;
 
@@ -25,7 +25,7 @@ static int64_t card_milli(const struct book *book, uint32_t job)
 }
 
 /* Clears the targets and marks the shapes that can never run. Returns the thousandths there are to give. */
-static int64_t targets_clear(struct book *book)
+int64_t targets_clear(struct book *book)
 {
     vec_reserve(&book->target, book->jobs.len + 1);
     memset(book->target.v, 0, sizeof(*book->target.v) * book->jobs.len);
@@ -132,153 +132,4 @@ void targets_resize(struct book *book, uint32_t (*size)(const struct book *book,
         resize_one(book, key, &left, size);
     VEC_EACH(&book->waiting, key)
         resize_one(book, key, &left, size);
-}
-
-/* ---- by marginal speed-up ---- */
-
-struct claimant {
-    uint32_t job;
-    uint32_t now; /* GPUs it has */
-    uint32_t points, next;
-    struct curve_point hull[CURVE_MAX];
-    double work_s, weight, alone_s;
-    double value; /* of its next step, per GPU */
-};
-
-/* Largest remaining work first. */
-static int claimant_cmp(const void *va, const void *vb)
-{
-    const struct claimant *a = va, *b = vb;
-
-    if (a->work_s != b->work_s)
-        return a->work_s > b->work_s ? -1 : 1;
-    return (a->job > b->job) - (a->job < b->job);
-}
-
-/* What the next step up the hull is worth per GPU; a running job's own GPUs are worth more to it by its
- * restart. */
-static void value_next(const struct book *book, struct claimant *c)
-{
-    const struct sched_options *o = &book->view->options;
-    const struct curve_point *to = &c->hull[c->next];
-    uint32_t from = c->next ? c->hull[c->next - 1].gpus : 0;
-    double rate = c->next ? c->hull[c->next - 1].rate : 0;
-    double keep = (double)o->restart_ms / (double)(o->repay_ms > 0 ? o->repay_ms : 1);
-
-    if (c->next >= c->points) {
-        c->value = -1;
-        return;
-    }
-    c->value = c->weight * (to->rate - rate) / (to->gpus - from);
-    if (c->now >= to->gpus)
-        c->value *= 1 + keep;
-    else if (c->now > 0 && from >= c->now && !resize_pays(book, c->job, c->now, to->gpus))
-        c->value = -1;
-}
-
-static bool add_claimant(const struct book *book, uint32_t job, struct claimant *c)
-{
-    const struct workload *w = book_job(book, job);
-    struct forecast room;
-    const struct forecast *f = book_forecast(book, job, &room);
-
-    *c = (struct claimant){.job = job, .now = workload_gpus(w), .work_s = f->work_s, .weight = f->overrun};
-    c->points = forecast_hull(f, c->hull);
-    if (w->probes >= book->view->options.probes_max && f->tried)
-        while (c->points > 1 && c->hull[c->points - 1].gpus > c->now &&
-               !forecast_tried(f, c->hull[c->points - 1].gpus))
-            c->points--;
-    c->alone_s = c->points ? f->work_s / c->hull[c->points - 1].rate : 0;
-    return c->points > 0;
-}
-
-/* Ranks by remaining work (heSRPT as weights); a job that would take longer than all work spread over all
- * GPUs is critical for the end of it all, and comes first. */
-static void weigh(const struct book *book, struct claimant *v, size_t len, int64_t milli)
-{
-    double a = 1 / (1 - fmin(fmax(book->view->options.rank_power, 0), 0.9)), before = 0, total = 0, top;
-
-    qsort(v, len, sizeof(*v), claimant_cmp);
-    for (size_t i = 0; i < len; i++) {
-        total += v[i].work_s / v[i].hull[0].rate * v[i].hull[0].gpus;
-    }
-    total = total / ((double)(milli > 0 ? milli : 1) / 1000) * book->view->options.critical_margin;
-    top = pow((double)len, a) - pow((double)len - 1, a);
-    for (size_t i = 0; i < len; i++) {
-        double upto = a == 2 ? (double)(i + 1) * (double)(i + 1) : pow((double)(i + 1), a);
-        double step = upto - before;
-
-        before = upto;
-        if (v[i].alone_s > total)
-            step = top * 1.01;
-        v[i].weight *= a == 2 ? sqrt(step) : pow(step, 1 / a);
-        v[i].next = 0;
-        value_next(book, &v[i]);
-    }
-}
-
-/* A heap of claimants, the most valuable step first. */
-static bool more_valuable(const struct claimant *a, const struct claimant *b)
-{
-    return a->value != b->value ? a->value > b->value : a->job < b->job;
-}
-
-static void sift(struct claimant **heap, size_t len, size_t at)
-{
-    struct claimant *one = heap[at];
-
-    for (size_t child; (child = 2 * at + 1) < len; at = child) {
-        if (child + 1 < len && more_valuable(heap[child + 1], heap[child]))
-            child++;
-        if (!more_valuable(heap[child], one))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = one;
-}
-
-static void hand_out(struct book *book, struct claimant *v, size_t len, int64_t left)
-{
-    CLEANUP(free) struct claimant **heap = mem_alloc(sizeof(*heap) * (len + 1));
-
-    for (size_t i = 0; i < len; i++)
-        heap[i] = &v[i];
-    for (size_t i = len / 2; i-- > 0;)
-        sift(heap, len, i);
-    while (len > 0 && left > 0) {
-        struct claimant *c = heap[0];
-        uint32_t from = c->next ? c->hull[c->next - 1].gpus : 0;
-        int64_t need = c->value < 0 ? 0 : (c->hull[c->next].gpus - from) * card_milli(book, c->job);
-
-        if (c->value < 0 || need > left) {
-            heap[0] = heap[--len];
-        } else {
-            left -= need;
-            book->target.v[c->job] = c->hull[c->next++].gpus;
-            value_next(book, c);
-        }
-        if (len > 0)
-            sift(heap, len, 0);
-    }
-}
-
-void targets_by_speed(struct book *book)
-{
-    int64_t all = targets_clear(book), left = all - keep_running(book, false);
-    size_t most = book->running.len + book->waiting.len, len = 0;
-    CLEANUP(free) struct claimant *v = mem_alloc(sizeof(*v) * (most + 1));
-
-    VEC_EACH(&book->running, key)
-        if (book->target.v[key->job] == 0 && book_job(book, key->job)->phase == PHASE_RUNNING)
-            len += add_claimant(book, key->job, &v[len]);
-    VEC_EACH(&book->waiting, key) {
-        const struct workload *w = book_job(book, key->job);
-
-        if (w->demand.max_gpus == 0)
-            book->target.v[key->job] = 1;
-        else if (!book->shapes.v[key->shape].failed && w->not_before_ms <= book->now)
-            len += add_claimant(book, key->job, &v[len]);
-    }
-    weigh(book, v, len, all);
-    hand_out(book, v, len, left);
 }

@@ -11,8 +11,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define PASSES_MAX 4      /* decisions at one instant */
-#define STUCK_MAX  100000 /* rounds without anything running */
+#define PASSES_MAX  4      /* decisions at one instant */
+#define STUCK_MAX   100000 /* rounds without anything running */
+
+#define SMALL_GPUS  1024 /* up to here every event has its decision */
+#define LARGE_GAP_S 60.0
 
 struct run_job {
     struct progress p;
@@ -45,9 +48,10 @@ struct run {
     VEC(struct sim_sample) samples;
     uint32_t *on_card; /* two for each card: job + 1 */
     uint32_t *card0;   /* of each node */
-    bool elastic, shares;
+    bool elastic, shares, pending;
     double now, contention, idle_s, last_account;
-    double wake_s; /* when what could not be stopped before may be */
+    double gap_s, decided_s; /* between decisions of policies that weigh all jobs against each other */
+    double wake_s;           /* when what could not be stopped before may be */
     uint32_t arrived, finished, waiting, gpus, used, wanted;
     uint32_t sample_every, sample_skip;
 };
@@ -88,8 +92,11 @@ static void tell_forecast(struct run *run, uint32_t index)
         else if (run->options->noise_speed > 0)
             f.curve[i].rate *=
                 (float)exp(run->options->noise_speed * gauss(run->options->seed, index, i + 1));
-    if (run->options->noise_size > 0)
-        f.work_s *= exp(run->options->noise_size * gauss(run->options->seed, index, 0));
+    if (run->options->noise_size > 0) {
+        double left = 1 - (double)j->p.epoch / run->trace->model->epochs(run->trace, index);
+
+        f.work_s *= exp(run->options->noise_size * left * gauss(run->options->seed, index, 0));
+    }
     f.as_of_ms = ms_of(j->last_s + j->delay_s);
     (void)live_forecast(run->live, index + 1, &f, NULL);
 }
@@ -565,6 +572,8 @@ static int run_events(struct run *run, struct err *err)
         if (run->arrived < trace->jobs.len)
             next = fmin(next, trace->jobs.v[run->arrived].submit_s);
         next = fmin(next, crossing);
+        if (run->pending)
+            next = fmin(next, run->decided_s + run->gap_s);
         if (run->rules.options.min_run_ms > 0 && run->waiting > 0 && run->wake_s > run->now)
             next = fmin(next, run->wake_s);
         if (!isfinite(next))
@@ -572,8 +581,10 @@ static int run_events(struct run *run, struct err *err)
         run->now = fmax(next, run->now);
         account(run);
         look = due(run);
-        look = arrivals(run) || look || run->now >= crossing || run->now >= run->wake_s;
-        if (look) {
+        look = arrivals(run) || look || run->pending || run->now >= crossing || run->now >= run->wake_s;
+        run->pending = look && run->now < run->decided_s + run->gap_s;
+        if (look && !run->pending) {
+            run->decided_s = run->now;
             decide(run);
             crossing = next_crossing(run);
             run->wake_s = run->now + (double)run->rules.options.min_run_ms / 1000;
@@ -601,11 +612,21 @@ static void run_init(struct run *run, const struct trace *trace, const struct si
     if (options->restart_s >= 0)
         run->rules.restart_s = options->restart_s;
     run->sched.restart_ms = ms_of(fmax(run->rules.restart_s, 0));
+    if (streq(options->policy, "berth")) { /* the rules say how others place */
+        run->sched.place = PLACE_BEST_FIT;
+        run->sched.probes_max = sched_defaults.probes_max;
+        run->sched.rank_power = sched_defaults.rank_power;
+        run->sched.repay_ms = sched_defaults.repay_ms;
+        run->sched.critical_margin = sched_defaults.critical_margin;
+    }
     run->elastic =
         streq(options->policy, "berth") || streq(options->policy, "pressure") ||
         (trace->rules.at_epochs && !streq(options->policy, "las") && !streq(options->policy, "srtf"));
     run->shares = trace->pairs ? streq(options->policy, "berth") : trace->rules.at_epochs;
     run->gpus = cluster_gpus(&trace->cluster);
+    if (run->gpus > SMALL_GPUS && (streq(options->policy, "berth") || streq(options->policy, "pressure")))
+        run->gap_s = LARGE_GAP_S;
+    run->decided_s = -run->gap_s;
     run->jobs = mem_zalloc(sizeof(*run->jobs) * (trace->jobs.len + 1));
     for (size_t i = 0; i < trace->jobs.len; i++)
         run->jobs[i].place = HEAP_OUT;

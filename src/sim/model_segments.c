@@ -103,7 +103,8 @@ static void profile(const struct trace *trace, uint32_t index, const struct prog
     uint32_t low = elastic ? job->gpus_min : job->gpus, high = elastic ? job->gpus_max : job->gpus;
     double base = ring_rate(job->comm, low);
 
-    *ret = (struct forecast){.sigma = 0.1, .shared = 0.65F, .overrun = 1, .measured = true};
+    *ret = (struct forecast){.sigma = 0.1, .shared = 0.65F, .overrun = 1};
+    ret->measured = epochs(trace, index) > 1; /* else there is nothing to measure before the end */
     ret->curve[ret->points++] = (struct curve_point){low, 1};
     for (size_t i = 0; i < ARRAY_LEN(sizes) && ret->points < CURVE_MAX - 1; i++)
         if (sizes[i] > low && sizes[i] < high)

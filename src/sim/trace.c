@@ -13,8 +13,8 @@
 
 /* The options under which the references were made: nothing is left alone, places may change at once. */
 #define REFERENCE                                                                                            \
-    .preemption = PREEMPTION_AUTO, .restart_ms = 30000, .repay_ms = 600000, .rank_power = 0.5,               \
-    .critical_margin = 1.1
+    .preemption = PREEMPTION_AUTO, .restart_ms = 30000, .repay_ms = 300000, .rank_power = 0.3,               \
+    .critical_margin = 1.2
 
 const struct sim_rules sim_rules[] = {
     {.name = "pollux",
@@ -53,10 +53,10 @@ const struct sim_rules sim_rules[] = {
                  .place = PLACE_BEST_FIT,
                  .min_run_ms = 120000,
                  .restart_ms = 30000,
-                 .repay_ms = 600000,
+                 .repay_ms = 300000,
                  .las_split_ms = 16 * HOUR_MS,
-                 .rank_power = 0.5,
-                 .critical_margin = 1.1,
+                 .rank_power = 0.3,
+                 .critical_margin = 1.2,
                  .probes_max = 2,
                  .backfill = true}},
     {.name = NULL},

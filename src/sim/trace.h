@@ -18,7 +18,7 @@
 #define TRACE_NODES_MAX 100000
 #define TRACE_JOBS_MAX  1000000
 #define TRACE_TIME_MAX  1e10 /* seconds */
-#define GENERATE_GAP_S  5.0  /* mean seconds between the jobs of 100,000 */
+#define GENERATE_GAP_S  1.35 /* mean seconds between the jobs of 100,000 */
 
 /* Epochs of equal length, on the job's gang alone. */
 struct segment {
