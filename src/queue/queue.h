@@ -76,6 +76,9 @@ DEFINE_CLEANUP(struct queue *, queue_free);
 /* The address may be known only after the server listens. */
 void queue_set_url(struct queue *queue, const char *url);
 
+/* Looks now at an object that the store will tell of in a moment: who has made it can ask about it then. */
+void queue_see(struct queue *queue, const char *uid);
+
 /* ---- looking up ---- */
 
 /* The uid of the row that a uid, NAME or NAMESPACE/NAME means (also a pod of a training job or Job: its

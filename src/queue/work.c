@@ -199,6 +199,12 @@ static void look(struct queue *queue, const char *uid)
     }
 }
 
+void queue_see(struct queue *queue, const char *uid)
+{
+    look(queue, uid);
+    queue_soon(queue);
+}
+
 static void look_at_dirty(struct queue *queue)
 {
     struct map *dirty = queue->dirty;
