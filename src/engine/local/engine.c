@@ -334,13 +334,9 @@ void local_engine_close(struct local_engine *engine)
         for (size_t i = 0; i < pod->facts.len; i++)
             run_free(&pod->runs[i]);
     }
-    while (engine->removals) {
-        struct removal *removal = engine->removals;
-
-        engine->removals = removal->next;
-        loop_child_free(removal->child);
-        free(removal);
-    }
+    trash_done(engine);
+    turns_done(engine);
+    image_host_free(TAKE_PTR(engine->host_view));
     log_watch_free(engine->logs);
     engine->logs = NULL;
     loop_timer_free(engine->retry);

@@ -48,6 +48,8 @@ void engine_pod_free(struct pod *pod)
 {
     if (!pod)
         return;
+    pod->dead = true;
+    turn_check(pod);
     for (size_t i = 0; i < pod->facts.len; i++)
         run_free(&pod->runs[i]);
     loop_timer_free(pod->timer);
@@ -290,4 +292,5 @@ void pod_sync(struct pod *pod)
     sleep_until(pod, plan, now);
     if (plan->over)
         wind_up(pod);
+    turn_check(pod);
 }
