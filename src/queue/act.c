@@ -236,7 +236,7 @@ static void start_training(struct queue *queue, struct unit *unit, const struct 
     struct training_run run = {.number = unit->run + 1,
                                .restarted = unit->run > 0,
                                .epochs_done = unit->w.epochs_done,
-                               .num_gpus = action->slot_count,
+                               .num_gpus = unit->w.demand.max_gpus ? action->slot_count : 0,
                                .nodes = nodes,
                                .mib = is_share(unit) ? action->slots[0].mib : 0,
                                .url = queue->url,

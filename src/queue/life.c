@@ -87,14 +87,18 @@ static void write_stop(struct arena *arena, struct json *status, const struct st
 static void write_cards(struct queue *queue, const struct unit *unit, struct arena *arena,
                         struct json *status)
 {
-    struct json *names;
+    struct json *names, *cards;
 
     if (unit->w.placement.len == 0) {
         json_remove(status, "cards");
         json_remove(status, "gpus");
         return;
     }
-    row_cards(queue, unit, arena, json_set_array(arena, status, "cards"));
+    cards = json_set_array(arena, status, "cards");
+    row_cards(queue, unit, arena, cards);
+    if (cards->len == 0) /* only CPU: the node alone */
+        json_set_string(arena, json_push_object(arena, cards), "node",
+                        queue->nodes.v[unit->w.placement.v[0].node].name);
     names = json_set_array(arena, status, "gpus");
     for (uint32_t i = 0; i < unit->w.placement.len; i++) {
         const struct slot *slot = &unit->w.placement.v[i];
@@ -141,7 +145,7 @@ static void write_epoch_times(const struct unit *unit, struct arena *arena, stru
 {
     if (unit->last_epoch_s > 0 && unit->w.placement.len)
         json_set_real(arena, json_need_object(arena, status, "secondsPerEpoch"),
-                      arena_printf(arena, "%u", unit->w.placement.len), unit->last_epoch_s);
+                      arena_printf(arena, "%u", workload_gpus(&unit->w)), unit->last_epoch_s);
 }
 
 static bool edit_status(void *arg, struct arena *arena, struct json *doc)
@@ -159,6 +163,8 @@ static bool edit_status(void *arg, struct arena *arena, struct json *doc)
     json_set_int(arena, status, "runFirstEpoch", unit->run_first_epoch);
     if (unit->peak_mib)
         json_set_int(arena, status, "peakMemoryMiB", unit->peak_mib);
+    if (unit->pod && store_by_uid(w->queue->store, unit->pod))
+        json_set_string(arena, status, "podName", store_by_uid(w->queue->store, unit->pod)->name);
     if (unit->no_stop_epoch >= 0)
         json_set_int(arena, status, "noStopEpoch", unit->no_stop_epoch);
     else

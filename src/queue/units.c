@@ -132,6 +132,8 @@ void unit_tell(struct queue *queue, struct unit *unit)
 
 bool unit_shared(const struct queue *queue, const struct unit *unit)
 {
+    if (unit->w.placement.len == 0 || !unit->w.demand.mib || unit->w.demand.exclusive)
+        return false;
     UNITS_EACH(queue, other)
     for (uint32_t i = 0; other != unit && i < other->w.placement.len; i++)
         for (uint32_t j = 0; j < unit->w.placement.len; j++) {
@@ -440,33 +442,36 @@ struct unit *unit_read_pod(struct queue *queue, const struct object *object)
 
 /* ---- training jobs ---- */
 
+static void read_training_gpus(struct queue *queue, const struct json *spec, struct demand *demand)
+{
+    int64_t min = json_int(json_get(spec, "minGPUs"), 1), max = json_int(json_get(spec, "maxGPUs"), -1);
+    int64_t largest = world_largest_node(queue);
+
+    if (max == 0) /* only CPU */
+        return;
+    if (json_bool(json_get(spec, "singleGPU")))
+        min = max = 1;
+    if (max < 0 || max > largest)
+        max = largest;
+    demand->min_gpus = (uint32_t)(min > 0 ? min : 1);
+    demand->max_gpus = max > demand->min_gpus ? (uint32_t)max : demand->min_gpus;
+    demand->unit_gpus = 1;
+}
+
 static void read_training_demand(struct queue *queue, struct unit *unit, const struct json *spec)
 {
-    int64_t max = json_int(json_get(spec, "maxGPUs"), -1), min = json_int(json_get(spec, "minGPUs"), 1),
-            mib = json_int(json_get(spec, "estimatedMemoryMiB"), 0);
-    uint32_t largest = world_largest_node(queue);
-
-    if (max < 0 || max > largest)
-        max = largest > 0 ? largest : 1;
-    if (json_bool(json_get(spec, "singleGPU")) && max > 1)
-        max = 1;
-    if (json_int(json_get(spec, "maxGPUs"), -1) == 0)
-        min = max = mib = 0; /* only CPU */
-    if (max > 0 && min < 1)
-        min = 1;
-    if (min > max)
-        max = min; /* more than there is: it waits, with that reason */
-    unit->asked_mib = mib > 0 && mib < MIB_MAX ? mib : 0;
-    unit->w.demand = (struct demand){
-        .min_gpus = (uint32_t)min,
-        .max_gpus = (uint32_t)max,
-        .unit_gpus = max > 0,
-        .mib = (uint32_t)unit->asked_mib,
-        .exclusive = json_bool(json_get(spec, "disableSharing")) && unit->asked_mib,
+    struct demand demand = {
         .each = {amount_of(json_get(spec, "cpu"), true), amount_of(json_get(spec, "memory"), false) >> 20}};
+    int64_t mib = json_int(json_get(spec, "estimatedMemoryMiB"), 0);
+
+    read_training_gpus(queue, spec, &demand);
+    unit->asked_mib = mib > 0 && mib < MIB_MAX && demand.max_gpus ? mib : 0;
+    demand.mib = (uint32_t)unit->asked_mib;
+    demand.exclusive = json_bool(json_get(spec, "disableSharing")) && unit->asked_mib;
     if (unit->asked_mib && unit->peak_mib > 0 && unit->w.epochs_done > 0)
-        unit->w.demand.mib =
+        demand.mib =
             (uint32_t)(unit->peak_mib + unit->peak_mib * PEAK_MARGIN_PERCENT / 100 + PEAK_MARGIN_MIB);
+    unit->w.demand = demand;
 }
 
 static int64_t seconds_ms(const struct json *value)
@@ -536,7 +541,7 @@ static void read_cards(struct queue *queue, struct unit *unit, const struct json
         uint32_t node = world_node(queue, json_get_string(it, "node"));
 
         if (node != SCHED_NONE && len < UNIT_SLOTS_MAX)
-            slots[len++] = (struct slot){node, (uint32_t)json_int(json_get(it, "index"), 0),
+            slots[len++] = (struct slot){node, (uint32_t)json_int(json_get(it, "index"), SLOT_CPU),
                                          (uint32_t)json_int(json_get(it, "mib"), 0)};
     }
     unit_place(unit, slots, len);

@@ -37,7 +37,7 @@ def crowd(seed):
     chance = random.Random(seed)
     for i in range(JOBS):
         user, name = chance.choice(USERS), f"j{i:02}"
-        epochs, epoch = chance.randint(3, 7), chance.choice([0.2, 0.4, 0.6])
+        epochs, epoch = chance.randint(6, 14), chance.choice([0.2, 0.4, 0.6])
         sort = chance.choices(["whole", "share", "elastic", "alone", "batch"], [10, 8, 3, 2, 4])[0]
         if sort == "batch":
             yield sort, name, user, batch_job(name, user, chance.randint(1, 3))
