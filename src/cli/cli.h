@@ -275,6 +275,7 @@ int verb_task_show(struct cli *cli, const struct args *args);
 int verb_task_logs(struct cli *cli, const struct args *args);
 int verb_task_delete(struct cli *cli, const struct args *args);
 int verb_render(struct cli *cli, const struct args *args);
+int verb_history(struct cli *cli, const struct args *args);
 int verb_simulate(struct cli *cli, const struct args *args);
 int verb_jinja_batch(struct cli *cli, const struct args *args);
 int verb_login(struct cli *cli, const struct args *args);

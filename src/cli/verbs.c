@@ -125,6 +125,16 @@ static const struct cli_option kubeconfig_options[] = {
     END,
 };
 
+static const struct cli_option history_options[] = {
+    {0, "export", "FILE", "write all of them as a trace for berth simulate; - for standard output", NULL},
+    {0, "limit", "N", "so many at most (50)", NULL},
+    {0, "user", "NAME", "only of this user", NULL},
+    {0, "state", "STATE", "only in this state", "Succeeded Failed Cancelled"},
+    {0, "from", "TIME", "only those that ended since 2026-01-02T03:04:05Z", NULL},
+    {0, "to", "TIME", "only those that ended before", NULL},
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
 static const struct cli_option simulate_options[] = {
     {0, "trace", "DIR|FILE", "a trace: a folder of a known format, or a CSV of jobs", NULL},
     {0, "workload", "NAME[,NAME...]", "which of the folder's workloads (w6, 120, default)", NULL},
@@ -440,6 +450,10 @@ const struct verb verbs[] = {
      "  berth render --template job.yaml.j2 --values values.yaml --strict\n"
      "  berth render --template job.yaml.j2 --needs",
      .run = verb_render},
+    {"history", "[--export FILE]", "List finished jobs, or write them as a trace", history_options, NULL,
+     "  berth history --user ann\n"
+     "  berth history --export jobs.csv && berth simulate --trace jobs.csv --policy fair,berth",
+     .run = verb_history},
     {"simulate", "--trace DIR|FILE --policy NAME[,NAME...]", "Ask what a policy or other GPUs would change",
      simulate_options,
      "Runs the scheduler's own code over a trace under a virtual clock; needs no daemon. Formats, rules and\n"
