@@ -89,9 +89,10 @@ function plots(j, charts) {
   }
   if (j.memory?.length) {
     const points = j.memory.map(([t, m]) => [f.when(t), m]);
-    const limit = j.memoryMiB ? [[points[0][0], j.memoryMiB], [last(points)[0], j.memoryMiB]] : null;
-    out.push(figure('GPU memory', `peak ${f.mib(j.peakMemoryMiB)}${j.memoryMiB ? ` of ${f.mib(j.memoryMiB)} reserved` : ''}`, charts.draw('memory', () => lineConfig([{label: 'used', points, fill: true, fillColor: css('--tint')}, limit && {label: 'reserved', points: limit, color: css('--bad'), dash: [5, 4]}].filter(Boolean),
-      {time: true, legend: true, y: {beginAtZero: true, ticks: {color: css('--muted'), maxTicksLimit: 6, stepSize: memoryStep(Math.max(j.memoryMiB || 0, j.peakMemoryMiB || 0)), callback: (v) => f.mib(v)}}, tooltip: (it) => `${it.dataset.label}: ${f.mib(it.parsed.y)}`}), `GPU memory: peak ${f.mib(j.peakMemoryMiB)}, reserved ${f.mib(j.memoryMiB)}`)));
+    const reserved = j.memoryMiB || (j.cards || []).reduce((sum, c) => sum + (c.mib || 0), 0) || null;
+    const limit = reserved ? [[points[0][0], reserved], [last(points)[0], reserved]] : null;
+    out.push(figure('GPU memory', `peak ${f.mib(j.peakMemoryMiB)}${reserved ? ` of ${f.mib(reserved)} reserved` : ''}`, charts.draw('memory', () => lineConfig([{label: 'used', points, fill: true, fillColor: css('--tint')}, limit && {label: 'reserved', points: limit, color: css('--bad'), dash: [5, 4]}].filter(Boolean),
+      {time: true, legend: true, y: {beginAtZero: true, ticks: {color: css('--muted'), maxTicksLimit: 6, stepSize: memoryStep(Math.max(reserved || 0, j.peakMemoryMiB || 0)), callback: (v) => f.mib(v)}}, tooltip: (it) => `${it.dataset.label}: ${f.mib(it.parsed.y)}`}), `GPU memory: peak ${f.mib(j.peakMemoryMiB)}, reserved ${f.mib(reserved)}`)));
   }
   const per = Object.entries(j.secondsPerEpoch || {}).sort((a, b) => a[0] - b[0]);
   if (per.length > 1) {
@@ -158,7 +159,7 @@ export function jobView(app, params, id) {
     const private_ = detail && !('manifest' in detail && detail.manifest !== null);
     if (detail && !tabbed) {
       tabbed = private_ ? {node: empty('Log, manifest, metrics and events are the owner’s and the admins’ to see.', !app.session.user && ' Sign in to see yours.')} : tabs('More of this job', [
-        ['log', 'Log', () => (log = logView(jobPath(id, '/logs'), {running: () => job && isRunning(job)})).node],
+        ['log', 'Log', () => (log = logView(jobPath(id, '/logs'), {running: () => job && !OVER.includes(job.state)})).node],
         ['manifest', 'Manifest', () => h('div', {}, h('div', {class: 'row'}, copyButton(() => manifest.textContent)), manifest)],
         ['events', 'Events', () => events]], params.get('tab') || 'log');
       fill(lower, tabbed.node);
@@ -184,11 +185,11 @@ export function jobView(app, params, id) {
       job = detail;
       gone = null;
       if (waits(job)) why = await get(jobPath(id, '/why')).catch(() => null);
-      if (before && before !== job.state && isRunning(job)) log?.reload();
+      if (before && before !== job.state && log && !log.following() && (isRunning(job) || log.empty())) log.reload();
       draw();
     } catch (e) {
       if (e.code === 404 && !detail) fill(head, h('h1', {}, 'No such job'), h('p', {}, 'It was deleted, or the address is wrong.'), h('a', {href: '#/queue'}, 'To the queue'));
-      else if (e.code) notice(e.message);
+      else if (e.code && e.code !== 404) notice(e.message);
     }
     busy = false;
     if (!closed) timer = setTimeout(load, !job || OVER.includes(job.state) ? 15000 : REFRESH_MS);

@@ -8,7 +8,7 @@ const LINES_MAX = 20000, TAIL = 2000, DRAW_MAX = 4000;
 const ANSI = /\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?|[\x00-\x08\x0b\x0c\x0e-\x1f]/g;
 
 export function logView(path, {running}) {
-  let lines = [], rest = '', follow = true, abort = null, dirty = false, drawn = 0, matches = [], at = -1, closed = false, retry = 0;
+  let lines = [], rest = '', follow = true, abort = null, dirty = false, drawn = 0, matches = [], at = -1, closed = false, retry = 0, streaming = false;
   const text = h('pre', {class: 'log', tabindex: 0, 'aria-label': 'Log', role: 'log', 'aria-live': 'off'});
   const search = h('input', {type: 'search', placeholder: 'Search the log', 'aria-label': 'Search the log', oninput: () => { find(); draw(true); step(0); }, onkeydown: (e) => { if (e.key === 'Enter') { e.preventDefault(); step(e.shiftKey ? -1 : 1); } }});
   const found = h('span', {class: 'muted', role: 'status'});
@@ -94,17 +94,20 @@ export function logView(path, {running}) {
     try {
       const answer = await request('GET', `${path}?tail=${TAIL}${live ? '&follow=1' : ''}${previous.checked ? '&previous=1' : ''}`, undefined, {accept: 'text/plain', signal: mine.signal});
       setText(status, live ? 'live' : '');
+      streaming = live;
       const reader = answer.body.getReader(), decoder = new TextDecoder();
       for (;;) {
         const {value, done} = await reader.read();
         if (done) break;
         take(decoder.decode(value, {stream: true}));
       }
+      streaming = false;
       if (rest) take('\n');
       setText(status, lines.length ? '' : 'nothing written yet');
       retry = 0;
-      if (live && running() && !closed) setTimeout(() => { if (!closed && mine === abort) load(); }, 3000);
+      if (live && !closed && (running() || !lines.length)) setTimeout(() => { if (!closed && mine === abort) load(); }, 3000);
     } catch (e) {
+      if (mine === abort) streaming = false;
       if (e.name === 'AbortError' || closed || mine !== abort) return;
       setText(status, e.message || 'the log could not be read');
       if ((e.code ?? 0) === 0 || e.code >= 500) setTimeout(() => { if (!closed && mine === abort) load(); }, Math.min(10000, 1000 * ++retry));
@@ -112,5 +115,5 @@ export function logView(path, {running}) {
   }
   load();
   const unwatch = whileSeen(() => abort?.abort(), () => { if (running() && !closed) load(); });
-  return {node, search, reload: load, close() { closed = true; unwatch(); abort?.abort(); }};
+  return {node, search, reload: load, following: () => streaming, empty: () => !lines.length, close() { closed = true; unwatch(); abort?.abort(); }};
 }

@@ -87,14 +87,13 @@ export function queueItems(jobs, narrow) {
 export function capacityLine() {
   const text = h('p', {class: 'capacity-text'}), gpuBar = bar(null, '', 'wide');
   const node = h('div', {class: 'capacity'}, gpuBar, text);
-  return {node, draw(c, meta) {
+  return {node, draw(c) {
     if (!c) return;
     setBar(gpuBar, c.gpus ? c.gpusUsed / c.gpus : null, `${f.number(c.gpusUsed, 2)} of ${c.gpus} GPUs in use`);
     fill(text, h('strong', {}, `${f.number(c.gpusUsed, 2)} of ${c.gpus} GPUs`), ' in use', c.declared && h('span', {class: 'tag', title: 'The cards are declared, not found by the driver'}, 'declared'),
       h('span', {class: 'dot'}), `${f.plural(c.running, 'job')} running`, h('span', {class: 'dot'}), `${c.waiting} waiting`,
       c.memoryMiB > 0 && [h('span', {class: 'dot'}), `${f.mib(c.memoryUsedMiB)} of ${f.mib(c.memoryMiB)} GPU memory`],
-      c.cpuMilli > 0 && [h('span', {class: 'dot'}), `${f.number(c.cpuMilliUsed / 1000)} of ${f.number(c.cpuMilli / 1000)} CPUs`],
-      meta?.policy && [h('span', {class: 'dot'}), h('span', {class: 'muted'}, `policy ${meta.policy}, preemption ${meta.preemption}`)]);
+      c.cpuMilli > 0 && [h('span', {class: 'dot'}), `${f.number(c.cpuMilliUsed / 1000)} of ${f.number(c.cpuMilli / 1000)} CPUs`]);
   }};
 }
 
@@ -116,10 +115,10 @@ export function queueView(app, params) {
   }}, s));
   const mine = app.session.user && h('button', {type: 'button', class: 'chip', 'aria-pressed': filter.mine, onclick: () => { filter.mine = !filter.mine; mine.setAttribute('aria-pressed', filter.mine); changed(); }}, 'Mine');
   const shown = h('span', {class: 'muted', role: 'status'});
-  const none = h('p', {class: 'empty'});
+  const none = h('p', {class: 'empty'}), policy = h('span');
   const node = h('section', {class: 'queue', 'aria-label': 'Queue'}, h('h1', {class: 'unseen'}, 'Queue'), capacity.node,
     h('div', {class: 'filters', role: 'search'}, search, users, chips, mine, shown), table.node, none,
-    h('details', {class: 'rules'}, h('summary', {}, 'How the order comes about'), h('p', {}, RULES), h('p', {class: 'muted'}, 'Keys: / filters, ↑ ↓ or j k move, Enter opens a job, g then q, g, s, h changes the view.')));
+    h('details', {class: 'rules'}, h('summary', {}, 'How the order comes about', policy), h('p', {}, RULES), h('p', {class: 'muted'}, 'Keys: / filters, ↑ ↓ or j k move, Enter opens a job, g then q, g, s, h changes the view.')));
   let userList = '', shownOnce = false;
 
   function changed() {
@@ -155,7 +154,8 @@ export function queueView(app, params) {
       return;
     }
     node.classList.remove('loading');
-    capacity.draw(live.capacity, live.meta);
+    capacity.draw(live.capacity);
+    setText(policy, live.meta.policy ? ` (policy ${live.meta.policy}, preemption ${live.meta.preemption})` : '');
     drawUsers();
     const jobs = live.list.filter(matches);
     table.set(queueItems(jobs, NARROW.matches));

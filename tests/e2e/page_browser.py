@@ -75,6 +75,12 @@ class Browser:
         features = [] if dark is None else [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
+    def cpu_ms(self):
+        """Processor time of the page's main thread so far."""
+        self.driver.execute_cdp_cmd("Performance.enable", {"timeDomain": "threadTicks"})
+        metrics = self.driver.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
+        return 1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration")
+
     def complaints(self):
         """What the browser logged since the last call: errors, refused content. Failed requests are not errors of ours."""
         return [e["message"] for e in self.driver.get_log("browser")

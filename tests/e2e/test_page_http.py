@@ -1,10 +1,15 @@
 """What a browser relies on, asked without one: files and their headers, sign-in, other sites, path prefixes, and who
 sees what."""
+import base64
+import contextlib
 import gzip
+import json
 import re
 
-import harness
 import pytest
+import yaml
+
+import harness
 
 pytestmark = pytest.mark.plain
 
@@ -91,6 +96,29 @@ def test_other_sites_change_nothing(daemon):
         code = daemon.post("/v1/page/links", {})["code"]  # nor does another site sign somebody in
         assert daemon.request("POST", "/v1/page/session", {"code": code}, via="http", headers=headers).code == 403
     assert daemon.request("GET", "/api/v1/namespaces", via="http", headers={"Cookie": cookie}).code == 403
+
+
+def test_a_client_certificate_is_a_sign_in(daemon, tmp_path):
+    config = yaml.safe_load(daemon.post("/v1/users", {"name": "cara"})["kubeconfig"])["users"][0]["user"]
+    files = []
+    for key in ("client-certificate-data", "client-key-data"):
+        files.append(tmp_path / key)
+        files[-1].write_bytes(base64.b64decode(config[key]))
+
+    def ask(method, path, body=None, **headers):
+        with contextlib.closing(daemon.connect("https", cert=files)) as connection:
+            connection.request(method, path, body=body, headers=headers)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+
+    status, doc = ask("GET", "/v1/page/session")
+    assert (status, doc["user"], doc["via"], doc["csrf"]) == (200, "cara", "certificate", None)
+    assert ask("POST", "/v1/tokens", "{}", Origin=daemon.https)[0] == 201
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):  # browsers send certificates by themselves
+        status, doc = ask("POST", "/v1/tokens", "{}", **headers)
+        assert status == 403 and "another site" in doc["error"]
+        status, doc = ask("POST", "/api/v1/namespaces/cara/pods", "{}", **headers)
+        assert status == 403
 
 
 def test_both_kinds_of_prefix(daemon):
