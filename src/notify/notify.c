@@ -52,7 +52,7 @@ struct notify_delivery {
     struct lane *lane;
     const struct notify_handler *handler;
     struct arena arena;
-    struct notify_delivery *next, **link;
+    struct notify_delivery *next, *prev;
 };
 
 struct notify {
@@ -242,13 +242,21 @@ static const struct notify_handler *handler_of(const struct notify *notify, cons
     return NULL;
 }
 
+static void delivery_done(struct notify_delivery *delivery)
+{
+    arena_done(&delivery->arena);
+    free(delivery);
+}
+
 static void delivery_free(struct notify_delivery *delivery)
 {
     if (delivery->next)
-        delivery->next->link = delivery->link;
-    *delivery->link = delivery->next;
-    arena_done(&delivery->arena);
-    free(delivery);
+        delivery->next->prev = delivery->prev;
+    if (delivery->prev)
+        delivery->prev->next = delivery->next;
+    else
+        delivery->notify->deliveries = delivery->next;
+    delivery_done(delivery);
 }
 
 /* False when the first message of the lane was none that can be sent: it is gone. */
@@ -261,10 +269,9 @@ static bool start_first(struct notify *notify, struct lane *lane)
 
     delivery->notify = notify;
     delivery->lane = lane;
-    delivery->link = &notify->deliveries;
     delivery->next = notify->deliveries;
     if (delivery->next)
-        delivery->next->link = &delivery->next;
+        delivery->next->prev = delivery;
     notify->deliveries = delivery;
     json_parse(store_value(notify->config.store, NOTIFY_TABLE, number_key(lane->head->number, key)),
                &delivery->arena, &doc, NULL, NULL);
@@ -503,11 +510,10 @@ void notify_stop(struct notify *notify)
         return;
     notify->stopped = true;
     loop_timer_stop(notify->timer);
-    while (notify->deliveries) {
-        struct notify_delivery *delivery = notify->deliveries;
-
-        delivery->handler->cancel(delivery->handler->arg, delivery);
-        delivery_free(delivery);
+    for (struct notify_delivery *it = TAKE_PTR(notify->deliveries), *next; it; it = next) {
+        next = it->next;
+        it->handler->cancel(it->handler->arg, it);
+        delivery_done(it);
     }
 }
 

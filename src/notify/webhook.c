@@ -26,7 +26,7 @@ struct transfer {
     struct buf body;
     size_t answer_bytes;
     bool refused; /* by the policy */
-    struct transfer *next, **link;
+    struct transfer *next, *prev;
 };
 
 struct webhook {
@@ -41,16 +41,24 @@ struct webhook {
 
 /* ---- transfers ---- */
 
-static void transfer_free(struct transfer *transfer)
+static void transfer_done(struct transfer *transfer)
 {
     curl_multi_remove_handle(transfer->webhook->multi, transfer->easy);
     curl_easy_cleanup(transfer->easy);
     curl_slist_free_all(transfer->headers);
     buf_done(&transfer->body);
-    if (transfer->next)
-        transfer->next->link = transfer->link;
-    *transfer->link = transfer->next;
     free(transfer);
+}
+
+static void transfer_free(struct transfer *transfer)
+{
+    if (transfer->next)
+        transfer->next->prev = transfer->prev;
+    if (transfer->prev)
+        transfer->prev->next = transfer->next;
+    else
+        transfer->webhook->transfers = transfer->next;
+    transfer_done(transfer);
 }
 
 static void finish(struct transfer *transfer, CURLcode code)
@@ -174,10 +182,9 @@ static void start(void *arg, struct notify_delivery *delivery, const struct json
     transfer->webhook = webhook;
     transfer->delivery = delivery;
     transfer->easy = curl_easy_init();
-    transfer->link = &webhook->transfers;
     transfer->next = webhook->transfers;
     if (transfer->next)
-        transfer->next->link = &transfer->next;
+        transfer->next->prev = transfer;
     webhook->transfers = transfer;
     set_options(transfer, payload);
     curl_multi_add_handle(webhook->multi, transfer->easy); /* sets the timer, so the rest is the loop's */
@@ -278,8 +285,10 @@ void webhook_free(struct webhook *webhook)
 {
     if (!webhook)
         return;
-    while (webhook->transfers)
-        transfer_free(webhook->transfers);
+    for (struct transfer *it = TAKE_PTR(webhook->transfers), *next; it; it = next) {
+        next = it->next;
+        transfer_done(it);
+    }
     curl_multi_cleanup(webhook->multi);
     loop_timer_free(webhook->timer);
     free(webhook->ca_path);
