@@ -174,6 +174,15 @@ def make_base(daemon, store):
     harness.run([harness.ROOT / "images" / "make-base"], timeout=120, env=build_env(daemon, store)).ok()
 
 
+def drop_store(store):
+    """buildah leaves its overlay folder mounted on itself."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as table:
+        places = [line.split()[4] for line in table]
+    for place in sorted((p for p in places if p.startswith(f"{store}/")), reverse=True):
+        harness.run(["umount", "-l", place])
+    shutil.rmtree(store, ignore_errors=True)
+
+
 def build_env(daemon, store, **more):
     return daemon.program_env(BERTH_SERVER=f"unix:{daemon.socket}", BERTH_BUILD_STORE=str(store),
                               BERTH=str(harness.BERTH), **more)

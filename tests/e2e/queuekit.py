@@ -1,6 +1,7 @@
 """What tests of the queue share: a daemon with declared cards, tiny training jobs that make the library's calls
 by themselves, and what the queue says of them."""
 
+import glob
 import json
 
 import harness
@@ -37,9 +38,10 @@ print("end", done, flush=True)
 """
 
 
-def start(folder, *flags, gpus=CARDS):
-    return harness.Daemon(folder, "--agent", "on", "--gpus", gpus, "--min-run", "0", "--stop-wait", "5", *flags,
-                          env={"BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER)})
+def start(folder, *flags, gpus=CARDS, env=None):
+    cards = ["--gpus", gpus] if gpus else []
+    return harness.Daemon(folder, "--agent", "on", *cards, "--min-run", "0", "--stop-wait", "5", *flags,
+                          env={"BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER), **(env or {})})
 
 
 def close(node):
@@ -92,3 +94,15 @@ def state(node, name, *wanted, timeout=30):
 
 def states(row):
     return [step["state"] for step in row["history"]]
+
+
+def pids(node, pod_uid):
+    """Processes of a pod's containers, as the host numbers them, in the order of their start."""
+    found = set()
+    for pattern in (f"/sys/fs/cgroup/*/berth-*/{pod_uid}_*", f"/sys/fs/cgroup/berth-*/{pod_uid}_*"):
+        for group in glob.glob(pattern):
+            for procs in [*glob.glob(f"{group}/cgroup.procs"), *glob.glob(f"{group}/*/cgroup.procs")]:
+                with open(procs, encoding="ascii") as lines:
+                    found.update(int(line) for line in lines)
+    assert found, f"no process of pod {pod_uid} on {node.data}"
+    return sorted(found)

@@ -43,7 +43,9 @@ def fakes():
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("build")
+    folder = tmp_path_factory.mktemp("build")
+    yield folder
+    labkit.drop_store(folder)
 
 
 @pytest.fixture(scope="module")

@@ -213,6 +213,33 @@ def test_a_job_that_never_asks_gets_term(node):
     assert "got TERM" in logs(node, "deaf") and row["state"] != "Failed"
 
 
+def test_who_uses_more_than_it_reserved_is_warned_then_stopped(tmp_path):
+    procs = tmp_path / "procs"
+    procs.write_text("")
+    daemon = queuekit.start(tmp_path, gpus=None, env={
+        "LD_LIBRARY_PATH": str(harness.BUILD / "tests" / "data" / "fake-nvml"), "FAKE_GPUS": "1",
+        "FAKE_GPU_PROCS": f"@{procs}"})
+
+    def pid(name):
+        """Of the script, as the host sees it."""
+        uid = daemon.kubectl("get", "pod", f"{name}-1", "-o", "jsonpath={.metadata.uid}").ok()
+        return queuekit.pids(daemon, uid)[-1]
+    try:
+        submit(daemon, *[training(name, "ann", epochs=300, epoch=0.1, estimatedMemoryMiB=4000) for name in ("good", "greedy")])
+        for name in ("good", "greedy"):
+            until(daemon, name, lambda row: row["epochsDone"], "an epoch is done")
+        procs.write_text(f"0:{pid('good')}:3000,0:{pid('greedy')}:3500")
+        row = until(daemon, "good", lambda row: row["peakMemoryMiB"] == 3000 and row["memoryMiB"] < 4000, "the peak counts")
+        assert row["memoryMiB"] == 3000 + 150 + 64 and row["shared"]
+        procs.write_text(f"0:{pid('good')}:3000,0:{pid('greedy')}:9000")
+        row = state(daemon, "greedy", "Failed", timeout=40)
+        assert "uses 9000 MiB on card 0, more than the" in row["reason"]
+        assert "OverReservation" in daemon.kubectl("get", "events").ok()
+        assert show(daemon, "good")["state"] == "Running" and show(daemon, "good")["restarts"] == 0
+    finally:
+        queuekit.close(daemon)
+
+
 def test_claim_where_preemption_is_asked_for(tmp_path):
     daemon = queuekit.start(tmp_path, "--preemption", "ask", gpus="2x8192")
     try:

@@ -1,4 +1,7 @@
 /* Which cgroups a machine has, from its mountinfo. */
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/mem.h"
 #include "base/test/test.h"
 #include "runtime/cgroup.h"
 
@@ -69,6 +72,97 @@ static void test_what_is_missing_is_named(void **state)
     assert_null(cg);
 }
 
+/* ---- figures, from folders that stand for cgroupfs ---- */
+
+struct fake {
+    char dir[32];
+    struct buf mounts;
+};
+
+static void fake_init(struct fake *fake)
+{
+    *fake = (struct fake){.dir = "/tmp/berth-cgroup-XXXXXX"};
+    assert_non_null(mkdtemp(fake->dir));
+}
+
+static void fake_done(struct fake *fake)
+{
+    CLEANUP(free) char *command = mem_printf("rm -r %s", fake->dir);
+
+    assert_int_equal(system(command), 0);
+    buf_done(&fake->mounts);
+}
+
+static void fake_file(struct fake *fake, const char *hierarchy, const char *name, const char *text)
+{
+    CLEANUP(free) char *dir = mem_printf("%s/%s/berth/a", fake->dir, hierarchy);
+    CLEANUP(free) char *path = mem_printf("%s/%s", dir, name);
+    struct err err = {0};
+
+    assert_int_equal(dir_make(dir, 0700, &err), 0);
+    assert_int_equal(file_write_atomic(path, str_from(text), 0600, &err), 0);
+}
+
+static void check_figures(const struct cgroup *cg)
+{
+    struct runtime_stats stats;
+    struct err err = {0};
+
+    assert_int_equal(cgroup_stats(cg, "a", &stats, &err), 0);
+    assert_int_equal(stats.memory_bytes, 1000000);
+    assert_int_equal(stats.working_set_bytes, 600000);
+    assert_int_equal(stats.oom_kills, 3);
+    assert_int_equal(stats.cpu_ns, 123456000);
+    assert_int_equal(stats.pids, 7);
+    assert_int_equal(cgroup_cpu(cg, "a"), 123456000);
+    assert_int_equal(cgroup_cpu(cg, "b"), 0);
+    assert_int_equal(cgroup_stats(cg, "b", &stats, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_true(cgroup_exists(cg, "a"));
+    assert_false(cgroup_exists(cg, "b"));
+}
+
+static void test_figures_of_v2(void **state)
+{
+    CLEANUP(cgroup_free) struct cgroup *cg = NULL;
+    struct fake fake;
+
+    (void)state;
+    fake_init(&fake);
+    fake_file(&fake, "u", "memory.current", "1000000\n");
+    fake_file(&fake, "u", "memory.stat", "anon 5\ninactive_file 400000\nactive_file 1\n");
+    fake_file(&fake, "u", "memory.events", "low 0\noom 4\noom_kill 3\n");
+    fake_file(&fake, "u", "cpu.stat", "usage_usec 123456\nuser_usec 1\n");
+    fake_file(&fake, "u", "pids.current", "7\n");
+    buf_printf(&fake.mounts, "30 28 0:26 / %s/u rw - cgroup2 cgroup2 rw\n", fake.dir);
+    assert_int_equal(cgroup_parse(buf_view(&fake.mounts), STR("cpu memory pids"), "/berth", &cg, NULL), 0);
+    check_figures(cg);
+    fake_done(&fake);
+}
+
+static void test_figures_of_a_hybrid_machine_are_those_of_v1(void **state)
+{
+    static const char *const controllers[] = {"memory", "cpu", "cpuacct", "devices", "pids"};
+    CLEANUP(cgroup_free) struct cgroup *cg = NULL;
+    struct fake fake;
+
+    (void)state;
+    fake_init(&fake);
+    fake_file(&fake, "memory", "memory.usage_in_bytes", "1000000\n");
+    fake_file(&fake, "memory", "memory.stat", "inactive_file 5\ntotal_inactive_file 400000\n");
+    fake_file(&fake, "memory", "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
+    fake_file(&fake, "cpuacct", "cpuacct.usage", "123456000\n");
+    fake_file(&fake, "pids", "pids.current", "7\n");
+    for (size_t i = 0; i < ARRAY_LEN(controllers); i++)
+        buf_printf(&fake.mounts, "30 28 0:26 / %s/%s rw - cgroup cgroup rw,%s\n", fake.dir, controllers[i],
+                   controllers[i]);
+    buf_printf(&fake.mounts, "31 28 0:27 / %s/unified rw - cgroup2 cgroup2 rw\n", fake.dir);
+    assert_int_equal(cgroup_parse(buf_view(&fake.mounts), STR("hugetlb"), "/berth", &cg, NULL), 0);
+    assert_int_equal(cgroup_mode(cg), RUNTIME_CGROUPS_HYBRID);
+    check_figures(cg);
+    fake_done(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -77,6 +171,8 @@ int main(void)
         cmocka_unit_test(test_hybrid_hides_its_v2_mount),
         cmocka_unit_test(test_a_v2_mount_without_controllers_is_no_hybrid),
         cmocka_unit_test(test_what_is_missing_is_named),
+        cmocka_unit_test(test_figures_of_v2),
+        cmocka_unit_test(test_figures_of_a_hybrid_machine_are_those_of_v1),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
