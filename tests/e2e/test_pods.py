@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 import harness
-from podkit import close, create, needs, phase, pod, start, state, until
+from podkit import as_nobody, close, create, needs, phase, pod, start, state, until
 
 pytestmark = needs
 
@@ -163,16 +163,6 @@ def test_probes(node):
     until(node, "sick", lambda p: p["status"]["containerStatuses"][0]["restartCount"] > 0, "is restarted")
 
 
-def as_nobody(node, name, **spec):
-    """A pod that the user nobody makes, by the socket."""
-    one = pod(name, "id -u; touch /h/file; cat /etc/shadow", **spec)
-    body = json.dumps(one)
-    done = harness.run(["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "curl", "-sf",
-                        "--unix-socket", node.socket, "-H", "Content-Type: application/json", "-d", body,
-                        "http://berth/api/v1/namespaces/nobody/pods"])
-    done.ok()
-
-
 @pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl on PATH")
 def test_ordinary_users_have_their_own_rights(node, tmp_path):
     node.kubectl("create", "namespace", "nobody").ok()
@@ -188,6 +178,10 @@ def test_ordinary_users_have_their_own_rights(node, tmp_path):
 
         def volume(path):
             return {"volumes": [{"name": "h", "hostPath": {"path": str(path)}}]}
+        as_nobody(node, "whoami", "echo $CLUSTER_USER $CLUSTER_USER_ID $CLUSTER_GROUP_ID $HOME $USER",
+                  env=[{"name": "CLUSTER_USER_ID", "value": "65534"}])
+        as_nobody(node, "another", env=[{"name": "CLUSTER_USER_ID", "value": "12345"}])
+        as_nobody(node, "pids", spec={"hostPID": True})
         as_nobody(node, "mine", spec=volume(open_dir), volumeMounts=mount)
         as_nobody(node, "theirs", spec=volume(closed / "inner"), volumeMounts=mount)
         as_nobody(node, "sub", spec=volume(open_dir),
@@ -201,8 +195,11 @@ def test_ordinary_users_have_their_own_rights(node, tmp_path):
         for name in ("theirs", "sub"):
             harness.wait(lambda n=name: "Permission denied" in node.kubectl(
                 "get", "events", *ns, "--field-selector", f"involvedObject.name={n}").out, f"{name} is refused")
-        harness.wait(lambda: "CreateContainerConfigError" in node.kubectl("get", "pod", "root", *ns).out,
-                     "root is refused")
+        for name in ("root", "another", "pids"):
+            harness.wait(lambda n=name: "CreateContainerConfigError" in node.kubectl("get", "pod", n, *ns).out,
+                         f"{name} is refused")
+        node.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/whoami", *ns, "--timeout=20s").ok()
+        assert node.kubectl("logs", "whoami", *ns).ok() == "nobody 65534 65534 /nonexistent nobody\n"
     finally:
         shutil.rmtree(open_dir)
 
