@@ -147,7 +147,7 @@ def type_into(kubectl, node, args, lines, until, timeout=20):
             assert time.monotonic() < deadline, f"not shown: {until!r} in {text!r}"
             if select.select([fd], [], [], 0.2)[0]:
                 text += os.read(fd, 65536).decode(errors="replace")
-            if lines and re.search(r"[$#] $", text.rsplit("\n", 1)[-1] + ""):
+            if lines and re.search(r"[$#] $", re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text.rsplit("\n", 1)[-1])):
                 os.write(fd, (lines.pop(0) + "\n").encode())
                 text += "\n"
     finally:

@@ -8,11 +8,12 @@ shell=/bin/sh
 [ -x /bin/bash ] && shell=/bin/bash
 home=$(sed -n "s/^$user:[^:]*:[^:]*:[^:]*:[^:]*:\([^:]*\):.*/\1/p" /etc/passwd)
 line="cd '${home:-/}' 2>/dev/null; [ -r ~/.bashrc ] && . ~/.bashrc; $*"
+# Not exec: PID 1 ignores TERM unless it has a handler, which most programs have not.
 if [ "$(id -u)" != 0 ] || [ "$user" = root ]; then
-    HOME=${home:-/} USER=$user exec "$shell" -c "$line"
+    HOME=${home:-/} USER=$user "$shell" -c "$line" &
+else
+    su -s "$shell" "$user" -c "export HOME='${home:-/}' USER='$user'; $line" &
 fi
-# su waits for the command and passes signals on; the environment of the pod stays.
-su -s "$shell" "$user" -c "export HOME='${home:-/}' USER='$user'; $line" &
 child=$!
 trap 'kill -TERM -- "$child" 2>/dev/null; pkill -TERM -P "$child" 2>/dev/null' TERM INT
 wait "$child"
