@@ -144,18 +144,16 @@ static void save_log(void *arg, const char *pod_uid, const struct json *pod)
         append_log(service, pod_uid, pod, path);
 }
 
-static bool limit(void *arg, const char *pod_uid, uint32_t card, int64_t mib)
+/* Limits every container of a pod below one root of cgroups. */
+static bool limit_below(struct queue_service *service, const char *root, const char *pod_uid, uint32_t card,
+                        int64_t mib)
 {
-    struct queue_service *service = arg;
-    CLEANUP(free) char *parent = mem_printf(CGROUP_ROOT "%s", agent_cgroup(service->agent));
-    DIR *dir;
+    CLEANUP(free) char *parent = mem_printf("%s%s", root, agent_cgroup(service->agent));
+    DIR *dir = opendir(parent);
     const struct dirent *entry;
     size_t uid_len = strlen(pod_uid);
     bool done = false;
 
-    if (!service->gpus || service->asking || !gpu_limits_available(service->gpus, NULL))
-        return false;
-    dir = opendir(parent);
     while (dir && (entry = readdir(dir)))
         if (strncmp(entry->d_name, pod_uid, uid_len) == 0 && entry->d_name[uid_len] == '_') {
             CLEANUP(free) char *path = mem_printf("%s/%s", parent, entry->d_name);
@@ -169,6 +167,17 @@ static bool limit(void *arg, const char *pod_uid, uint32_t card, int64_t mib)
     if (dir)
         closedir(dir);
     return done;
+}
+
+static bool limit(void *arg, const char *pod_uid, uint32_t card, int64_t mib)
+{
+    struct queue_service *service = arg;
+    const char *why;
+
+    if (!service->gpus || service->asking || !gpu_limits_available(service->gpus, &why))
+        return false;
+    return limit_below(service, CGROUP_ROOT, pod_uid, card, mib) ||
+           limit_below(service, CGROUP_ROOT "/unified", pod_uid, card, mib);
 }
 
 /* ---- measuring ---- */

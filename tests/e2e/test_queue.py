@@ -1,6 +1,8 @@
 """One queue for pods, Jobs and training jobs on declared cards, with real containers."""
 
 import json
+import os
+import pathlib
 import time
 
 import pytest
@@ -213,6 +215,18 @@ def test_a_job_that_never_asks_gets_term(node):
     assert "got TERM" in logs(node, "deaf") and row["state"] != "Failed"
 
 
+@pytest.fixture
+def device_file():
+    """Card 0 of a driver that is not there, for CDI."""
+    path = pathlib.Path(f"/var/run/cdi/berth-test-{os.getpid()}.json")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "devices": [
+        {"name": "0", "containerEdits": {"env": ["CARD=0"]}}]}))
+    yield path
+    path.unlink()
+
+
+@pytest.mark.usefixtures("device_file")
 def test_who_uses_more_than_it_reserved_is_warned_then_stopped(tmp_path):
     procs = tmp_path / "procs"
     procs.write_text("")

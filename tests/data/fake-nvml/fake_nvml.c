@@ -3,7 +3,7 @@
  *
  *     FAKE_GPUS=N            cards, 24576 MiB each
  *     FAKE_GPU_MIB=N         that many MiB instead
- *     FAKE_GPU_PROCS=C:P:M,… on card C process P uses M MiB
+ *     FAKE_GPU_PROCS=C:P:M,… on card C process P uses M MiB; @FILE: that file has it, read at every question
  *     FAKE_GPU_LOST=N        card N is lost
  *     FAKE_GPU_ECC=N         card N has 3 uncorrected memory errors
  *     FAKE_GPU_INIT=N        nvmlInit answers N
@@ -52,6 +52,17 @@ static unsigned long long each_proc(long card, void (*fn)(void *arg, unsigned pi
 {
     const char *at = getenv("FAKE_GPU_PROCS");
     unsigned long long sum = 0;
+    char text[4096] = "";
+
+    if (at && at[0] == '@') {
+        FILE *file = fopen(at + 1, "re");
+
+        if (file && !fgets(text, sizeof(text), file))
+            text[0] = '\0';
+        if (file)
+            fclose(file);
+        at = text;
+    }
 
     while (at && *at) {
         char *end;
