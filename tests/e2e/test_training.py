@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 
 import pytest
@@ -251,14 +250,17 @@ def trained(lab):
     """{example: (job, log, the interrupter's id)}: all of them run at once, each preempted by another person's first
     GPU."""
     names = [name for name in JOBS if TORCH or PLAIN[name]]
-    keep = lab.submit("ann", "keep", "/custom/wait.py", "--priority", "9") if lab.script(
-        "wait.py", "import time\ntime.sleep(300)\n") else None
+    lab.script("wait.py", "import time\ntime.sleep(300)\n")
+    keep = lab.submit("ann", "keep", "/custom/wait.py", "--priority", "9")
     lab.until(keep, "runs", lambda job: job["state"] == "Running")
     fill = [lab.submit("ann", f"fill-{i}", "/custom/wait.py", "--priority", "8") for i in range(3 - len(names))]
-    uids = {name: lab.submit("ann", name, f"/custom/{name}_example.py", "--max_epochs", str(EPOCHS), *JOBS[name],
-                             "--env", "EXAMPLE_PAUSE=0.1", "--est_nhours", "2") for name in names}
-    for uid in uids.values():
-        lab.until(uid, "has begun", lambda job: job["epochsDone"] >= 1)
+    uids = {}
+    for part in ([n for n in names if not PLAIN[n]], [n for n in names if PLAIN[n]]):  # torch takes long to load
+        for name in part:
+            uids[name] = lab.submit("ann", name, f"/custom/{name}_example.py", "--max_epochs", str(EPOCHS), *JOBS[name],
+                                    "--env", "EXAMPLE_PAUSE=0.1", "--est_nhours", "2")
+        for name in part:
+            lab.until(uids[name], "has begun", lambda job: job["epochsDone"] >= 1)
     lab.script("short.py", "import os, time\nwhile not os.path.exists('/custom/go'):\n    time.sleep(0.05)\n")
     short = [lab.submit(who, "short", "/custom/short.py") for who in ("bob", "eve", "dan")[:len(names)]]
     for uid in short:
@@ -282,8 +284,9 @@ def test_an_example_is_preempted_resumed_and_learns_as_if_it_had_not_been(lab, t
     stopped = [entry for entry in job["history"] if entry["state"] == "Preempted"]
     assert stopped and {entry["by"] for entry in stopped} & interrupters, job["history"]
     assert "restored" in log
-    one_epoch = 1.5 * max(epoch["seconds"] for epoch in job["epochs"]) + 1
-    assert all(entry["lostSeconds"] <= one_epoch for entry in stopped), job["history"]
+    one_epoch = 1.5 * max(epoch["seconds"] for epoch in job["epochs"]) + 4  # leaving takes its time, too
+    story = "\n".join(f"{e['time']} {e['state']} lost {e['lostSeconds']} {e['reason']}" for e in job["history"])
+    assert all(entry["lostSeconds"] <= one_epoch for entry in stopped), f"more than {one_epoch} s lost\n{story}\n{log}"
 
     given = dict(part.lstrip("-").split("=") if "=" in part else (part.lstrip("-"), value)
                  for part, value in zip(JOBS[name], JOBS[name][1:] + [""]) if part.startswith("--"))
@@ -309,4 +312,3 @@ def test_metrics_and_snapshots_by_import_berth(lab):
     job = lab.until(uid, "ends", lambda job: job["state"] == "Succeeded")
     assert len(job["metrics"]["loss"]) == 3 and job["epochsDone"] == 3
     assert json.loads((shots / uid / "line.json").read_text())
-    assert sys.version_info >= (3, 8)

@@ -66,7 +66,7 @@ static int check_caller(struct train *train, struct call *call, const char *job)
 
 /* ---- bodies ---- */
 
-/* Numbers may come as text. */
+/* Numbers may come as text; what is none is NAN. */
 static double number(const struct json *body, const char *key)
 {
     const struct json *value = json_get(body, key);
@@ -78,10 +78,10 @@ static double number(const struct json *body, const char *key)
     if (json_is(value, JSON_INT))
         return (double)value->integer;
     if (!json_is(value, JSON_STRING) || !value->len || value->len > NUMBER_MAX)
-        return 0;
+        return NAN;
     snprintf(text, sizeof(text), "%s", value->string);
     d = strtod(text, &end);
-    return *end || !isfinite(d) ? 0 : d;
+    return *end || !isfinite(d) ? NAN : d;
 }
 
 static double bounded(double d, double max)
@@ -177,7 +177,7 @@ static int end_epoch(struct library_call *c, struct err *err)
 {
     double done = number(c->body, "done");
 
-    if (!json_get(c->body, "done") || done < 0 || done > (double)EPOCHS_MAX || done != floor(done))
+    if (!(done >= 0 && done <= (double)EPOCHS_MAX && done == floor(done)))
         return err_set(err, ERR_INVALID, "\"done\" must be the number of epochs done so far");
     if (queue_epoch_done(c->train->config.queue, c->job, (uint32_t)done, 0, err) < 0)
         return -1;

@@ -79,6 +79,8 @@ static void answer_job(struct call *call, const struct err *failed)
         call_fail_err(call, failed);
         return;
     }
+    if (s->train->config.queue)
+        queue_see(s->train->config.queue, s->uid);
     if (!s->train->config.queue ||
         queue_job(s->train->config.queue, &call->who, s->uid, call->arena, &job, &err) < 0) {
         job = json_new_object(call->arena);
