@@ -27,7 +27,7 @@ const columns = [
     setText(link, j.name);
     setAttr(link, 'href', jobHash(j));
     setAttr(link, 'title', `${j.kind} ${j.namespace}/${j.name}`);
-    setText(kind, j.kind === 'TrainingJob' ? '' : j.kind.toLowerCase());
+    setText(kind, j.kind === 'TrainingJob' ? '' : (j.kind || '').toLowerCase());
   }},
   {key: 'user', title: 'User', draw: (td, j) => { if (td.dataset.user !== (j.user ?? '')) { td.dataset.user = j.user ?? ''; fill(td, userNode(j.user)); } }},
   {key: 'state', title: 'State', make: (td) => td.append(h('span', {class: 'state'})), draw: (td, j) => {
@@ -60,10 +60,10 @@ const columns = [
   {key: 'reason', title: 'Reason', draw: (td, j) => { setText(td, j.reason || ''); setAttr(td, 'title', j.reason); }},
 ];
 
-export const groupOf = (job) => `${isRunning(job) ? 'run' : 'wait'}-${Math.ceil(job.ordinal)}`;
+export const groupOf = (job) => `${isRunning(job) ? 'run' : 'wait'}-${Math.ceil(job.ordinal ?? 0)}`;
 
 function groupTitle(job) {
-  const n = Math.ceil(job.ordinal);
+  const n = Math.ceil(job.ordinal ?? 0);
   return n === 0 ? 'no GPU' : `user’s ${f.ordinal(n)} GPU`;
 }
 
@@ -75,7 +75,7 @@ export function queueItems(jobs, narrow) {
     if (!group || group.id !== key) {
       const again = (seen.get(key) || 0) + 1;
       seen.set(key, again);
-      group = {key: `group:${key}:${again}`, id: key, height: GROUP, group: true, running: isRunning(job), title: groupTitle(job), n: Math.ceil(job.ordinal), count: 0};
+      group = {key: `group:${key}:${again}`, id: key, height: GROUP, group: true, running: isRunning(job), title: groupTitle(job), n: Math.ceil(job.ordinal ?? 0), count: 0};
       items.push(group);
     }
     group.count++;
