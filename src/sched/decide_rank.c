@@ -120,11 +120,12 @@ static int64_t *card_ends(const struct book *book)
     return ends;
 }
 
-static int64_t node_ready(const struct book *book, const struct shape *shape, uint32_t n, uint32_t unit,
+/* When a node has room for as many of the `left` units as it can hold. */
+static int64_t node_ready(const struct book *book, const struct shape *shape, uint32_t n, uint32_t left,
                           const int64_t *ends)
 {
     int64_t sorted[NODE_GPUS_MAX];
-    uint32_t count = book->space.nodes[n].cards;
+    uint32_t count = book->space.nodes[n].cards, unit = unit_of(&shape->demand), need;
 
     if (unit > count || !book->sets.v[shape->nodes].may[n] || book->space.nodes[n].closed ||
         !ever_on(book, shape, n, unit))
@@ -137,7 +138,8 @@ static int64_t node_ready(const struct book *book, const struct shape *shape, ui
             sorted[at] = sorted[at - 1];
         sorted[at] = end;
     }
-    return count ? sorted[unit ? unit - 1 : 0] : INT64_MAX;
+    need = unit ? (count / unit < left ? count / unit : left) * unit : 1;
+    return count ? sorted[need - 1] : INT64_MAX;
 }
 
 void hold_for(struct book *book, const struct key *waiter)
@@ -154,7 +156,7 @@ void hold_for(struct book *book, const struct key *waiter)
         uint32_t best = SCHED_NONE, units;
 
         for (uint32_t n = 0; n < book->space.node_count; n++) {
-            int64_t ready = book->held[n] ? INT64_MAX : node_ready(book, shape, n, unit, ends);
+            int64_t ready = book->held[n] ? INT64_MAX : node_ready(book, shape, n, left, ends);
 
             if (ready < first) {
                 first = ready;
@@ -163,7 +165,7 @@ void hold_for(struct book *book, const struct key *waiter)
         }
         if (best == SCHED_NONE)
             return;
-        units = book->space.nodes[best].cards / unit;
+        units = unit ? book->space.nodes[best].cards / unit : left;
         left -= units < left ? units : left;
         book->held[best] = 1;
         book->held_until = first > book->held_until ? first : book->held_until;

@@ -1,4 +1,4 @@
-/* Lines are read with fgets into one buffer, so that a line without an end costs no memory. */
+/* Lines are read into one buffer of CSV_LINE_MAX, so that a line without an end costs no memory. */
 #include "sim/csv.h"
 
 #include "base/mem.h"
@@ -66,17 +66,20 @@ static int read_line(struct csv *csv, struct err *err)
     char *at = csv->line;
 
     do {
+        int c;
+
         csv->rows++;
-        if (!fgets(csv->line, sizeof(csv->line), csv->file)) {
-            if (ferror(csv->file))
-                return err_errno(err, errno, "read '%s'", csv->path);
+        for (len = 0; (c = getc_unlocked(csv->file)) != EOF && c != '\n'; csv->line[len++] = (char)c)
+            if (c == '\0' || len + 2 > sizeof(csv->line))
+                return c ? csv_fault(csv, err, "the line is longer than %d bytes", CSV_LINE_MAX - 2)
+                         : csv_fault(csv, err, "the line has a NUL byte");
+        if (ferror(csv->file))
+            return err_errno(err, errno, "read '%s'", csv->path);
+        if (c == EOF && len == 0)
             return 0;
-        }
-        len = strlen(csv->line);
-        if (len + 1 == sizeof(csv->line))
-            return csv_fault(csv, err, "the line is longer than %d bytes", CSV_LINE_MAX - 2);
-        while (len > 0 && (csv->line[len - 1] == '\n' || csv->line[len - 1] == '\r'))
-            csv->line[--len] = '\0';
+        while (len > 0 && csv->line[len - 1] == '\r')
+            len--;
+        csv->line[len] = '\0';
     } while (len == 0);
     if (csv->rows > CSV_ROWS_MAX)
         return csv_fault(csv, err, "more than %d lines", CSV_ROWS_MAX);

@@ -83,9 +83,9 @@ static int parse_group(struct str text, struct group *ret, struct err *err)
     size_t n = 0;
 
     *ret = (struct group){0, 0, 16384};
-    for (struct str rest = text; n < 3 && str_split(&rest, 'x', &part); n++)
-        if (!str_to_uint(part, to[n]))
-            n = 3;
+    for (struct str rest = text; n < 4 && str_split(&rest, 'x', &part); n++)
+        if (n == 3 || !str_to_uint(part, to[n]))
+            n = 4;
     if (n < 2 || n > 3 || ret->nodes < 1 || ret->nodes > TRACE_NODES_MAX || ret->cards < 1 ||
         ret->cards > NODE_GPUS_MAX || ret->mib < 1 || ret->mib > 1 << 24)
         return err_set(
