@@ -39,7 +39,7 @@ struct api_config {
     enum api_anonymous anonymous;
     const char *path_prefix;  /* "/berth": taken off paths; NULL: none */
     const char *const *names; /* of this machine, beside localhost and addresses; NULL-terminated, or NULL */
-    struct tasks *tasks; /* serves /v1/jobs and what belongs to it */
+    struct tasks *tasks;      /* serves /v1/jobs and what belongs to it */
     const struct pod_ops *pod_ops; /* who serves logs, exec, attach, portforward; NULL: nobody. It must stay
                                       until the HTTP server is freed */
 };

@@ -25,7 +25,7 @@ static const struct operation {
     {"delete", "/v1/tokens/{id}", "users", "Make a token invalid", "", NULL, 200, "any", "404"},
     {"post", "/v1/kubeconfig", "users", "A kubeconfig for the caller", "", NULL, 201, "Kubeconfig", "503"},
     {"get", "/v1/page/session", "users", "Who is signed in to the page", "", NULL, 200, "any", ""},
-    {"post", "/v1/page/session", "users", "Sign in to the page", "", "any", 200, "any", "400 422 429"},
+    {"post", "/v1/page/session", "users", "Sign in to the page", "", "any", 201, "any", "400 401 429"},
     {"delete", "/v1/page/session", "users", "Sign out of the page", "", NULL, 200, "any", ""},
     {"post", "/v1/page/links", "users", "A link that signs a browser in", "", NULL, 201, "any", "400"},
 
