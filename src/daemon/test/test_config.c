@@ -146,6 +146,30 @@ static void test_off_means_off_in_flags_and_in_yaml(void **state)
     assert_non_null(from_flag.https);
 }
 
+static void test_registries_and_their_options(void **state)
+{
+    CLEANUP(free)
+    char *file =
+        write_file(*state, "r.yaml",
+                   "registries:\n  lab:5000: insecure\n  docker.io: mirror:lab:5000/hub+mirror-insecure\n");
+    struct daemon_config one, two;
+
+    assert_int_equal(LOAD(&root, &one, NULL, "--registries", "a.b=ca:/etc/x.pem,c:1"), 0);
+    assert_int_equal(one.registries.len, 2);
+    assert_string_equal(one.registries.v[0].ca_file, "/etc/x.pem");
+    assert_string_equal(one.registries.v[1].host, "c:1");
+    assert_int_equal(LOAD(&root, &two, NULL, "--config", file, "--push-to", "lab:5000/jobs"), 0);
+    assert_true(two.registries.v[0].insecure);
+    assert_string_equal(two.registries.v[1].mirror, "lab:5000/hub");
+    assert_true(two.registries.v[1].mirror_insecure);
+    assert_string_equal(two.push_to, "lab:5000/jobs");
+    config_done(&one);
+    config_done(&two);
+    assert_int_equal(LOAD(&root, &one, NULL, "--registries", "a.b=frob"), -1);
+    assert_int_equal(LOAD(&root, &one, NULL, "--registries", "no host"), -1);
+    assert_int_equal(LOAD(&root, &one, NULL, "--push-to", "x y"), -1);
+}
+
 static void test_declared_gpus_have_a_memory_each(void **state)
 {
     CLEANUP(free) char *file = write_file(*state, "c.yaml", "gpus: [2x24576, 1]\n");
@@ -304,6 +328,7 @@ int main(void)
         IN_FOLDER(test_flags_win_over_the_file_and_the_file_over_defaults),
         IN_FOLDER(test_system_file_is_roots_and_only_without_a_data_flag),
         IN_FOLDER(test_off_means_off_in_flags_and_in_yaml),
+        IN_FOLDER(test_registries_and_their_options),
         IN_FOLDER(test_declared_gpus_have_a_memory_each),
         cmocka_unit_test(test_wrong_values_name_their_setting),
         cmocka_unit_test(test_unknown_flag_suggests_the_nearest),
