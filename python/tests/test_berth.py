@@ -92,6 +92,7 @@ def test_metrics_arrive_in_batches(inside, scheduler):
     calls = scheduler.of("/v1/train/job-1/log")
     records = [it for call in calls for it in call[2]["records"]]
     assert len(records) == 100 and len(calls) < 20
+    assert records[0]["time"].endswith("Z") and records[7]["step"] == 0
     assert records[7]["values"] == {"loss": 7.0, "tensor": 0.5} and calls[0][2]["rank"] == 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import collections
+import datetime
 import http.client
 import json
 import os
@@ -210,6 +211,7 @@ class Sender:
             record = self._records.popleft()
             values = {key: number(value) for key, value in record["values"].items()}
             record["values"] = {key: value for key, value in values.items() if value is not None}
+            record["time"] = utc_text(record["time"])
             if record["values"]:
                 batch.append(record)
         if not batch:
@@ -251,6 +253,13 @@ class Sender:
         for conn in self._conns.values():
             conn.close()
         self._conns.clear()
+
+
+def utc_text(when: Any) -> Any:
+    """Seconds since 1970 as RFC 3339; text stays."""
+    if isinstance(when, str):
+        return when
+    return datetime.datetime.fromtimestamp(when, datetime.timezone.utc).isoformat().replace("+00:00", "Z")
 
 
 def number(value: Any) -> Optional[float]:
