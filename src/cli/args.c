@@ -208,6 +208,6 @@ void program_usage(FILE *out)
     fputs("Usage: berth VERB [OPTIONS] [ARGUMENTS]\n\nTraining jobs on this machine's GPUs.\n\nVerbs:\n",
           out);
     for (const struct verb *verb = verbs; verb->name; verb++)
-        fprintf(out, "  %-14s %s\n", verb->name, verb->summary);
+        fprintf(out, "  %-16s %s\n", verb->name, verb->summary);
     fputs("\n'berth VERB --help' says more about one. Documentation: man berth, docs/cli.md\n", out);
 }
