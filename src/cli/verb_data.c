@@ -454,7 +454,7 @@ static int read_list(struct data *data, const char *remote, bool deep, struct js
     code = send_request(data, request);
     while (code == CLI_OK) {
         code = read_answer(data, &entry);
-        if (code != CLI_OK || json_bool(json_get(entry, "end")))
+        if (code != CLI_OK || !entry || json_bool(json_get(entry, "end")))
             return code;
         json_push(&data->cli->arena, items, *entry);
     }

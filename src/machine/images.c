@@ -202,6 +202,6 @@ void fetch_route(struct machine *machine, struct call *call)
 void fetches_end(struct machine *machine)
 {
     while (machine->fetches.len > 0)
-        fetch_free(machine->fetches.v[0]);
+        fetch_free(vec_pop(&machine->fetches));
     vec_done(&machine->fetches);
 }

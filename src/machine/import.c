@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "machine/internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -158,6 +159,20 @@ static int make_file(struct import *import, struct err *err)
     return 0;
 }
 
+/* What a daemon that was killed has left. */
+void imports_sweep(const struct machine *machine)
+{
+    CLEANUP(free) char *folder = mem_printf("%s/incoming", machine->data_dir);
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        if (ends_with(entry->d_name, ".tar"))
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
 void import_route(struct machine *machine, struct call *call)
 {
     struct import *import = NEW(struct import);
@@ -177,8 +192,10 @@ void import_route(struct machine *machine, struct call *call)
 void imports_end(struct machine *machine)
 {
     while (machine->imports.len > 0) {
-        machine->imports.v[0]->conn = NULL; /* the server is gone, and its connections with it */
-        import_free(machine->imports.v[0]);
+        struct import *import = vec_pop(&machine->imports);
+
+        import->conn = NULL; /* the server is gone, and its connections with it */
+        import_free(import);
     }
     vec_done(&machine->imports);
 }

@@ -125,6 +125,7 @@ struct machine *machine_new(const struct machine_config *config)
     machine->images = config->images;
     machine->data_dir = mem_strdup(config->data_dir);
     machine->push_to = mem_strdup(config->push_to);
+    imports_sweep(machine);
     machine->files_helper = find_helper();
     machine->registries = mem_zalloc((config->registries_len + 1) * sizeof(*machine->registries));
     for (; machine->registries_len < config->registries_len; machine->registries_len++) {

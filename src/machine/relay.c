@@ -10,7 +10,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define BLOCK      (256 << 10)
@@ -26,7 +25,8 @@ struct relay {
     struct loop_child *child;
     struct buf queue; /* to the process */
     size_t queue_at;
-    bool paused, ended; /* ended: the process says no more */
+    bool paused;
+    bool over; /* only the process is still to end */
 };
 
 static void relay_free(struct relay *relay)
@@ -38,23 +38,35 @@ static void relay_free(struct relay *relay)
             vec_remove(&machine->relays, i);
             break;
         }
-    loop_io_free(relay->io);
-    fd_close(relay->fd);
-    if (relay->pid > 0) { /* it is ours alone until it is reaped */
-        kill(relay->pid, SIGKILL);
-        loop_child_free(relay->child);
-        while (waitpid(relay->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    if (relay->conn)
-        http_conn_close(relay->conn);
-    buf_done(&relay->queue);
+    loop_child_free(relay->child);
     free(relay);
+}
+
+/* Lets go of the connection and tells the process to end. */
+static void relay_cut(struct relay *relay)
+{
+    relay->over = true;
+    loop_io_free(TAKE_PTR(relay->io));
+    fd_close(take_fd(&relay->fd));
+    if (relay->conn)
+        http_conn_close(TAKE_PTR(relay->conn));
+    buf_done(&relay->queue);
+    if (relay->child)
+        kill(relay->pid, SIGKILL);
+}
+
+/* What is left waits for the end of the process: it may hang in a file system, and nobody is to wait for it.
+ */
+static void relay_end(struct relay *relay)
+{
+    relay_cut(relay);
+    if (!relay->child)
+        relay_free(relay);
 }
 
 static void set_events(struct relay *relay)
 {
-    bool reading = !relay->ended && http_conn_unsent(relay->conn) < UNSENT_MAX;
+    bool reading = http_conn_unsent(relay->conn) < UNSENT_MAX;
     bool writing = relay->queue.len > relay->queue_at;
 
     loop_io_set(relay->io, (reading ? EPOLLIN : 0U) | (writing ? EPOLLOUT : 0U));
@@ -96,7 +108,7 @@ static void on_io(void *arg, uint32_t events)
         if (n > 0) {
             http_conn_write(relay->conn, (struct str){block, (size_t)n});
         } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-            relay_free(relay); /* what was written still leaves */
+            relay_end(relay); /* what was written still leaves */
             return;
         }
     }
@@ -124,7 +136,7 @@ static void on_drained(void *arg)
 static void on_closed(void *arg, const char *why)
 {
     (void)why;
-    relay_free(arg);
+    relay_end(arg);
 }
 
 static const struct http_conn_ops ops = {.data = on_data, .drained = on_drained, .closed = on_closed};
@@ -135,8 +147,9 @@ static void on_child(void *arg, pid_t pid, int status)
 
     (void)pid;
     (void)status;
-    relay->pid = 0;
-    loop_child_free(TAKE_PTR(relay->child)); /* the end of its output ends the rest */
+    loop_child_free(TAKE_PTR(relay->child));
+    if (relay->over)
+        relay_free(relay); /* otherwise the end of its output ends the rest */
 }
 
 /* In the child, where only system calls are safe: the daemon has threads. */
@@ -181,7 +194,10 @@ static int start(struct relay *relay, const struct person *person, struct err *e
     if (relay->pid < 0)
         return err_errno(err, errno, "fork");
     relay->child = loop_child_new(relay->machine->loop, relay->pid, on_child, relay, err);
-    return relay->child ? 0 : -1;
+    if (relay->child)
+        return 0;
+    kill(relay->pid, SIGKILL);
+    return -1;
 }
 
 void files_route(struct machine *machine, struct call *call)
@@ -194,7 +210,7 @@ void files_route(struct machine *machine, struct call *call)
     vec_push(&machine->relays, relay);
     if (person_find(call, &person, &err) < 0 || start(relay, &person, &err) < 0) {
         call_fail_err(call, &err);
-        relay_free(relay);
+        relay_end(relay);
         return;
     }
     relay->conn = http_upgrade(call->req, MACHINE_PROTOCOL, NULL, 0, &ops, relay);
@@ -204,8 +220,11 @@ void files_route(struct machine *machine, struct call *call)
 void relays_end(struct machine *machine)
 {
     while (machine->relays.len > 0) {
-        machine->relays.v[0]->conn = NULL; /* the server is gone, and its connections with it */
-        relay_free(machine->relays.v[0]);
+        struct relay *relay = vec_pop(&machine->relays);
+
+        relay->conn = NULL; /* the server is gone, and its connections with it */
+        relay_cut(relay);
+        relay_free(relay); /* the process dies with us at the latest */
     }
     vec_done(&machine->relays);
 }

@@ -132,7 +132,8 @@ def test_failed_build_says_so(node, store, tmp_path):
 def test_copy_without_target_is_repaired(node, store, tmp_path):
     folder = labkit.write_project(tmp_path / "g", f"FROM {labkit.BASE}\nCOPY ./model.py\nCMD [\"cat\", \"model.py\"]\n",
                                   **{"model.py": "model\n"})
-    assert "has no target" in (lambda r: (r.ok(), r.err)[1])(berth(node, store, "build", "-t", "guide", folder))
+    built = berth(node, store, "build", "-t", "guide", folder)
+    assert built.ok() and "has no target" in built.err
     create(node, image_pod("guide", "guide"))
     assert output(node, "guide") == "model\n"
 
@@ -247,8 +248,8 @@ def test_import_list_remove(node, store, tmp_path):
     shutil.copy(shutil.which("busybox"), root / "bin" / "cat")
     (root / "hello").write_text("from a tar\n")
     harness.run(["tar", "-C", root, "-czf", tmp_path / "root.tar.gz", "."]).ok()
-    assert "layer 1 of 1" in (lambda r: (r.ok(), r.err)[1])(
-        node.berth("image", "import", tmp_path / "root.tar.gz", "plain:1"))
+    taken = node.berth("image", "import", tmp_path / "root.tar.gz", "plain:1")
+    assert taken.ok() and "layer 1 of 1" in taken.err
     create(node, image_pod("plain", "plain:1", command=["/bin/cat", "/hello"]))
     assert output(node, "plain") == "from a tar\n"
     node.kubectl("delete", "pod", "plain").ok()
