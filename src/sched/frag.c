@@ -20,7 +20,6 @@ struct frag {
     struct kept *kept; /* shapes times nodes; and one row for the nodes as they are */
     uint32_t kept_shapes;
     uint32_t *stamps; /* per node: changes so far; NULL: nothing is kept */
-    bool ahead;
 };
 
 struct frag *frag_new(const struct cluster *cluster, const struct mix_row *mix, uint32_t len)
@@ -69,11 +68,6 @@ void frag_changed(struct frag *frag, uint32_t node)
 {
     if (frag->stamps)
         frag->stamps[node]++;
-}
-
-void frag_ahead(struct frag *frag, bool ahead)
-{
-    frag->ahead = ahead;
 }
 
 static struct kept *kept_at(struct frag *frag, uint32_t shape, uint32_t node)

@@ -83,7 +83,6 @@ void frag_free(struct frag *frag); /* NULL is fine */
 /* Scores are kept per (query.shape, node) until a node has changed; without these calls nothing is kept. */
 void frag_reset(struct frag *frag); /* of a new space, NULL is fine; from now on scores are kept */
 void frag_changed(struct frag *frag, uint32_t node);
-void frag_ahead(struct frag *frag, bool ahead); /* between near equals: by what is scarce */
 bool frag_kept(struct frag *frag, uint32_t shape, uint32_t node, double *score);
 void frag_keep(struct frag *frag, uint32_t shape, uint32_t node, double score); /* INFINITY: does not fit */
 /* What taking these slots of one node adds to its fragmentation, in expected GPUs. */

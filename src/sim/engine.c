@@ -49,7 +49,7 @@ struct run {
     uint32_t *on_card; /* two for each card: job + 1 */
     uint32_t *card0;   /* of each node */
     bool elastic, shares, pending;
-    double now, contention, idle_s, last_account;
+    double now, contention, idle_s, busy_s, last_account;
     double gap_s, decided_s; /* between decisions of policies that weigh all jobs against each other */
     double wake_s;           /* when what could not be stopped before may be */
     uint32_t arrived, finished, waiting, gpus, used, wanted;
@@ -175,10 +175,12 @@ static void occupy(struct run *run, uint32_t index, bool on)
         uint32_t *cards = cards_of(run, &j->slots[i]);
         uint32_t from = on ? 0 : index + 1, to = on ? index + 1 : 0, other;
 
+        run->used += on && !cards[0] && !cards[1];
         if (cards[0] == from)
             cards[0] = to;
         else if (cards[1] == from)
             cards[1] = to;
+        run->used -= !on && !cards[0] && !cards[1];
         other = cards[0] && cards[0] != index + 1 ? cards[0] : cards[1] != index + 1 ? cards[1] : 0;
         if (other && run->jobs[other - 1].running) {
             advance(run, other - 1, run->now);
@@ -193,11 +195,12 @@ static void occupy(struct run *run, uint32_t index, bool on)
 static void account(struct run *run)
 {
     double dt = run->now - run->last_account;
-    uint32_t idle = run->gpus - run->used;
+    uint32_t idle = run->used < run->gpus ? run->gpus - run->used : 0;
 
     if (dt <= 0)
         return;
     run->last_account = run->now;
+    run->busy_s += dt * run->used;
     run->contention += dt * fmax(1, (double)run->wanted / run->gpus);
     if (run->waiting > 0)
         run->idle_s += dt * idle;
@@ -289,7 +292,8 @@ static void release(struct run *run, uint32_t index)
     struct run_job *j = &run->jobs[index];
 
     account(run);
-    run->used -= j->at.gpus;
+    if (!run->shares)
+        run->used -= j->at.gpus;
     j->running = false;
     occupy(run, index, false);
     if (j->place != HEAP_OUT && run->rules.round_s <= 0)
@@ -362,7 +366,8 @@ static bool start(struct run *run, uint32_t index, const struct slot *slots, uin
     j->starts++;
     j->last_s = run->now;
     j->running = true;
-    run->used += len;
+    if (!run->shares)
+        run->used += len;
     run->waiting--;
     if (run->rules.round_s > 0)
         vec_push(&run->active, index);
@@ -723,7 +728,7 @@ static void measure(const struct run *run, struct sim_result *ret)
     ret->unfair_pct = 100 * unfair / (double)len;
     ret->restarts_per_job = starts / (double)len;
     ret->idle_while_waiting_gpu_hours = run->idle_s / 3600;
-    ret->gpu_alloc_pct = end > 0 ? 100 * ret->gpu_hours * 3600 / (end * run->gpus) : 0;
+    ret->gpu_alloc_pct = end > 0 ? 100 * fmin(run->busy_s / (end * run->gpus), 1) : 0;
 }
 
 static const char *information_of(const struct sim_options *options)

@@ -12,6 +12,7 @@
 
 #define DEMAND_PERCENT 130
 #define SHUFFLES       10
+#define MIX_POWER      0.5 /* of the GPUs a pod asks for, in how much it counts */
 
 struct packing {
     const struct trace *trace;
@@ -105,6 +106,8 @@ static void packing_init(struct packing *p, const struct trace *trace, const cha
         const struct pod_shape *shape = &pods->shapes.v[i];
 
         mix[i] = (struct mix_row){shape->demand, shape->selector, shape->count};
+        if (streq(policy, "berth")) /* GPUs count, not pods */
+            mix[i].weight *= pow((double)milli_of(&shape->demand) / POD_GPU, MIX_POWER);
         if (!shape->spec)
             continue;
         p->may[i] = mem_zalloc(trace->cluster.node_count + 1);
@@ -112,10 +115,8 @@ static void packing_init(struct packing *p, const struct trace *trace, const cha
             p->may[i][n] = labels_match(trace->cluster.nodes[n].labels, shape->selector);
     }
     p->query.rule = streq(policy, "bestfit") ? PLACE_BEST_FIT : PLACE_FRAGMENT;
-    if (p->query.rule == PLACE_FRAGMENT) {
+    if (p->query.rule == PLACE_FRAGMENT)
         p->frag = frag_new(&trace->cluster, mix, (uint32_t)pods->shapes.len);
-        frag_ahead(p->frag, streq(policy, "berth"));
-    }
     p->query.frag = p->frag;
 }
 
