@@ -6,7 +6,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/ssl.h>
-#include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
 
@@ -98,14 +97,18 @@ static int get(struct ask *ask, char *data, size_t len)
 /* True: it is over. */
 static bool judge_http(struct ask *ask, bool end)
 {
-    const char *space = memchr(ask->in.data ? ask->in.data : "", ' ', ask->in.len);
+    struct str rest = buf_view(&ask->in), line = {0}, version, word;
+    int code = 0;
     char why[80];
-    long code;
 
-    if (!end && (!ask->in.len || !memchr(ask->in.data, '\n', ask->in.len)))
+    if (!end && (!str_split(&rest, '\n', &line) || line.len == ask->in.len))
         return false;
-    code = space ? strtol(space + 1, NULL, 10) : 0;
-    snprintf(why, sizeof(why), "HTTP probe failed with statuscode: %ld", code);
+    if (end)
+        line = buf_view(&ask->in);
+    if (str_split(&line, ' ', &version) && str_split(&line, ' ', &word))
+        for (size_t i = 0; i < 3 && i < word.len && word.s[i] >= '0' && word.s[i] <= '9'; i++)
+            code = code * 10 + (word.s[i] - '0');
+    snprintf(why, sizeof(why), "HTTP probe failed with statuscode: %d", code);
     conclude(ask, code >= 200 && code < 400 ? NULL : why);
     return true;
 }

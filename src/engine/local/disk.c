@@ -239,7 +239,7 @@ static void make_room(struct local_engine *engine, const struct survey *survey, 
                                     requested(pod, name), json_int(json_at(pod->doc, "spec.priority"), 0)});
     }
     chosen = evict_choose(figures.v, figures.len);
-    if (chosen >= 0)
+    if (pods.v && chosen >= 0)
         evict(pods.v[chosen], "The node was low on resource: %s. Threshold quantity: %lld, available: %lld. ",
               name, (long long)least, (long long)left);
     vec_done(&figures);

@@ -27,10 +27,12 @@ static bool has_line(struct str text, unsigned id, const char *name)
     uint64_t n;
 
     while (str_split(&text, '\n', &line)) {
-        if (str_split(&line, ':', &field) && str_is(field, name))
-            return true;
-        if (str_split(&line, ':', &field) && str_split(&line, ':', &field) && str_to_uint(field, &n) &&
-            n == id)
+        int i = 0;
+
+        for (; i < 3 && str_split(&line, ':', &field); i++)
+            if (i == 0 && str_is(field, name))
+                return true;
+        if (i == 3 && str_to_uint(field, &n) && n == id)
             return true;
     }
     return false;
