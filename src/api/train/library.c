@@ -2,6 +2,7 @@
  * that of has_to_stop only. All calls may come from several processes of a job, more than once and out of
  * order. */
 #include "api/auth.h"
+#include "api/rest/rest.h"
 #include "api/train/internal.h"
 #include "queue/queue.h"
 
@@ -229,7 +230,7 @@ static const char *match(const struct library_route *route, struct call *call)
     if (!starts_with(path, route->before))
         return NULL;
     at = path + strlen(route->before);
-    text = str_from(at);
+    text = (struct str){at, strlen(at)};
     if (route->more && (slash = strchr(at, '/')) && !strchr(slash + 1, '/'))
         text.len = (size_t)(slash - at);
     if (!str_ends(text, route->after))
@@ -270,7 +271,7 @@ bool train_library(void *arg, struct call *call)
         if (!id)
             continue;
         if (run(arg, call, &routes[i], id) < 0)
-            call_fail(call);
+            rest_fail(call);
         return true;
     }
     return false;

@@ -76,7 +76,7 @@ static void answer_job(struct call *call, const struct err *failed)
     struct err err = {0};
 
     if (failed) {
-        call_fail_err(call, failed);
+        rest_fail_err(call, failed);
         return;
     }
     if (s->train->config.queue)
@@ -184,7 +184,7 @@ void train_submit(struct train *train, struct call *call, bool older)
                     call->req->method, call->req->path);
     else if (submit(train, call, older) == 0)
         return;
-    call_fail(call);
+    rest_fail(call);
 }
 
 bool train_rest(void *arg, struct call *call)
