@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define GUESTS_TRIED 32  /* waiting jobs looked at in one decision */
 #define PAIR_SUM_MIN 1.6 /* speeds of both, relative to alone */
 
 double pair_rate(const struct book *book, uint32_t a, uint32_t b)
@@ -110,8 +111,15 @@ static uint32_t best_host(const struct book *book, uint32_t job, const uint8_t *
 
 void guests_place(struct book *book, struct plan *plan)
 {
-    CLEANUP(free) uint8_t *taken = mem_zalloc(book->jobs.len + 1);
+    CLEANUP(free) uint8_t *taken = NULL;
+    uint32_t tried = 0;
+    bool hosts = false;
 
+    VEC_EACH(&book->running, key)
+        hosts |= !demand_whole(&book_job(book, key->job)->demand);
+    if (!hosts)
+        return;
+    taken = mem_zalloc(book->jobs.len + 1);
     VEC_EACH(&book->running, key)
         if (book->host.v[key->job] != SCHED_NONE)
             taken[book->host.v[key->job]] = 1;
@@ -125,6 +133,8 @@ void guests_place(struct book *book, struct plan *plan)
         if (demand_whole(&w->demand) || book->target.v[key->job] > 0 || w->not_before_ms > book->now ||
             taken[key->job])
             continue;
+        if (tried++ == GUESTS_TRIED)
+            return;
         host = best_host(book, key->job, taken);
         if (host == SCHED_NONE)
             continue;

@@ -16,7 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define RIGID_GPUS   0.65 /* power of the gang's size in the order of rigid jobs: 0 is SRTF, 1 is SRSF */
+#define RIGID_GPUS   0.5  /* power of the gang's size in the order of rigid jobs: 0 is SRTF, 1 is SRSF */
 #define LATE_FROM    0.9  /* of its fair time, from where on a rigid job counts for more */
 #define LATE_POWER   4.0  /* by that power of it */
 #define CRITICAL_MAX 3.0  /* a job longer than that many times all the rest is last whatever one does */
