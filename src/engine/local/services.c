@@ -14,7 +14,6 @@
 #define LOG_MODULE      "services"
 #define GATHER_NSEC     (10 * NSEC_PER_MSEC)
 #define NAMES_BYTES_MAX (256 << 10) /* of the names in a pod's /etc/hosts */
-#define CLUSTER_DOMAIN  "cluster.local"
 
 /* One look. */
 struct look {
@@ -208,7 +207,7 @@ void services_stop(struct local_engine *engine)
 /* "PREFIX", "PREFIX.NS", "PREFIX.NS.svc", "PREFIX.NS.svc.cluster.local"; the first only at home. */
 static void add_forms(struct buf *out, struct str prefix, struct str ns, bool home)
 {
-    static const char *const ends[] = {"", ".svc", ".svc." CLUSTER_DOMAIN};
+    static const char *const ends[] = {"", ".svc", ".svc.cluster.local"};
 
     if (home)
         buf_printf(out, "\t%.*s", STR_ARG(prefix));
