@@ -117,8 +117,8 @@ int image_tools_open(struct cli *cli, struct image_tools *ret)
 
 void image_tools_done(struct image_tools *tools)
 {
-    static const char *const names[] = {"auth.json", "registries.conf", "login.json", "image.tar",
-                                        "Dockerfile"};
+    static const char *const names[] = {"auth.json", "registries.conf", "login.json",
+                                        "image.tar", "Dockerfile",      "ca.crt"};
 
     if (!tools->dir)
         return;
@@ -277,8 +277,11 @@ static int send_frames(struct client *client, int fd, int64_t total, struct err 
         done += n;
         if (done - shown >= SHOW_BYTES) {
             shown = done;
-            fprintf(stderr, "sent %lld of %lld MB\n", (long long)(done / 1000000),
-                    (long long)(total / 1000000));
+            if (total > done)
+                fprintf(stderr, "sent %lld of %lld MB\n", (long long)(done / 1000000),
+                        (long long)(total / 1000000));
+            else /* a pipe, or a folder on its way through tar */
+                fprintf(stderr, "sent %lld MB\n", (long long)(done / 1000000));
         }
     } while (n > 0);
     return 0;
