@@ -526,6 +526,7 @@ void notify_free(struct notify *notify)
     if (!notify)
         return;
     notify_stop(notify);
+    heap_done(&notify->sleeping); /* which writes to the lanes */
     while (map_next(notify->lanes, &at, &key, &value))
         lane_free(value);
     at = 0;
@@ -533,7 +534,6 @@ void notify_free(struct notify *notify)
         host_free(value);
     map_free(notify->lanes);
     map_free(notify->hosts);
-    heap_done(&notify->sleeping);
     loop_timer_free(notify->timer);
     free(notify);
 }
