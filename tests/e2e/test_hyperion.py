@@ -135,9 +135,10 @@ def test_ctrl_c_detaches_and_a_running_job_is_not_replaced_unasked(node, bob, pr
 
 
 def test_submit_with_a_registry(node, bob, project, registry):
+    write(bob, project / "main.sh", "echo pulled\n", 0o755)
     shown = bob.run(node, "berth", "submit", "--registry", registry.host, cwd=project).ok()
     image = f"{registry.host}/{bob.name}/awesome:latest"
-    assert f"== push {image}" in shown and "third\n" in shown
+    assert f"== push {image}" in shown and "pulled\n" in shown
     assert job(node, bob)["spec"]["template"]["spec"]["containers"][0]["image"] == image
 
 
