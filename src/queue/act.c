@@ -432,7 +432,7 @@ void act_plan(struct queue *queue, const struct plan *plan)
 
     VEC_EACH(&plan->actions, it)
         vec_push(&ids, live_view(queue->live)->jobs[it->job].id);
-    for (size_t i = 0; i < plan->actions.len; i++) {
+    for (size_t i = 0; i < ids.len && ids.v; i++) {
         const struct action *action = &plan->actions.v[i];
         struct unit *unit = unit_by_id(queue, ids.v[i]);
 

@@ -59,6 +59,22 @@ const struct wait *explain_find(struct queue *queue, const struct unit *unit)
     return &plan->waits.v[queue->wait_of.v[job] - 1];
 }
 
+static bool any_ready(const struct queue *queue)
+{
+    VEC_EACH(&queue->nodes, it)
+        if (it->ready)
+            return true;
+    return false;
+}
+
+void explain_text(struct queue *queue, const struct wait *wait, struct buf *buf)
+{
+    if (any_ready(queue))
+        sched_wait_text(live_view(queue->live), wait, buf);
+    else
+        buf_puts(buf, "waits: no node is ready to run it");
+}
+
 /* ---- what objects say ---- */
 
 struct saying {
@@ -95,14 +111,6 @@ static bool edit_training(void *arg, struct arena *arena, struct json *doc)
     return true;
 }
 
-static bool any_ready(const struct queue *queue)
-{
-    VEC_EACH(&queue->nodes, it)
-        if (it->ready)
-            return true;
-    return false;
-}
-
 static bool is_never(enum wait_reason reason)
 {
     return reason == WAIT_NO_NODE || reason == WAIT_NO_CARD || reason == WAIT_NO_LABEL;
@@ -115,7 +123,7 @@ static bool say(struct queue *queue, struct unit *unit, const struct wait *wait)
     struct saying saying = {.unit = unit, .wait = wait};
     bool first = !unit->seen;
 
-    sched_wait_text(live_view(queue->live), wait, &text);
+    explain_text(queue, wait, &text);
     if (wait->reason == WAIT_BACKOFF && unit->kind == KIND_TRAINING_JOB && unit->reason &&
         starts_with(unit->reason, "cannot start")) {
         buf_clear(&text);

@@ -220,6 +220,7 @@ void notify_later(void *arg);
 const struct plan *explain_plan(struct queue *queue);
 const struct wait *explain_find(struct queue *queue, const struct unit *unit);
 int64_t explain_global(struct queue *queue, const struct unit *unit);
+void explain_text(struct queue *queue, const struct wait *wait, struct buf *buf); /* why, in words */
 void explain_write(struct queue *queue, int64_t now);
 
 /* ---- row.c ---- */

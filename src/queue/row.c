@@ -121,8 +121,9 @@ struct row {
 
 static void find_wait(struct row *row)
 {
-    VEC_EACH(&row->units, it) {
-        const struct wait *wait = phase_is_waiting((*it)->w.phase) ? explain_find(row->queue, *it) : NULL;
+    for (size_t i = 0; i < row->units.len; i++) {
+        const struct unit *unit = row->units.v[i];
+        const struct wait *wait = phase_is_waiting(unit->w.phase) ? explain_find(row->queue, unit) : NULL;
 
         if (wait && (!row->wait || wait->position < row->wait->position))
             row->wait = wait;
@@ -138,7 +139,7 @@ static const char *reason_of(struct row *row)
 
         if (row->wait->reason == WAIT_BACKOFF && own && starts_with(own, "cannot start"))
             return own;
-        sched_wait_text(live_view(row->queue->live), row->wait, &text);
+        explain_text(row->queue, row->wait, &text);
         return arena_strndup(row->arena, text.data, text.len);
     }
     return row->first && row->first->reason ? row->first->reason : "";
