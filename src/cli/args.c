@@ -192,6 +192,10 @@ static void option_usage(const struct cli_option *options, FILE *out)
 
 void verb_usage(const struct verb *verb, FILE *out)
 {
+    if (verb->usage) {
+        verb->usage(verb, out);
+        return;
+    }
     fprintf(out, "Usage: %s%s%s%s%s\n\n%s.\n", verb->link ? "" : "berth ", verb->name,
             verb->options ? " [OPTIONS]" : "", verb->args[0] ? " " : "", verb->args, verb->summary);
     if (verb->detail)

@@ -61,6 +61,7 @@ struct verb {
     bool raw;                         /* options are not parsed: all words arrive in args->rest */
     bool link;                        /* the program goes by this name: no "berth" before it */
     int (*run)(struct cli *cli, const struct args *args);
+    void (*usage)(const struct verb *verb, FILE *out); /* NULL: made from the row */
 };
 
 extern const struct verb verbs[]; /* ends with a NULL name */
@@ -249,6 +250,7 @@ int verb_cancel(struct cli *cli, const struct args *args);
 int verb_claim(struct cli *cli, const struct args *args);
 int verb_priority(struct cli *cli, const struct args *args);
 int verb_train(struct cli *cli, const struct args *args);
+void train_usage(const struct verb *verb, FILE *out);
 int verb_run(struct cli *cli, const struct args *args);
 int verb_user_add(struct cli *cli, const struct args *args);
 int verb_user_list(struct cli *cli, const struct args *args);

@@ -159,7 +159,7 @@ static int get_logs(struct cli *cli, const struct args *args)
 
 const struct verb link_verbs[] = {
     {"run-scheduler", "job_name", "Submit a training job", .max_args = -1, .raw = true, .link = true,
-     .run = verb_train},
+     .run = verb_train, .usage = train_usage},
     {"scheduler-state", "", "Show the state of the last jobs submitted", state_options, .link = true,
      .run = state},
     {"scheduler-situation", "", "Show the state of the last jobs submitted", state_options, .link = true,

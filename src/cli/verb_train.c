@@ -13,7 +13,7 @@ struct train {
     bool dry_run, follow, json;
 };
 
-static void usage(const struct verb *verb, FILE *out)
+void train_usage(const struct verb *verb, FILE *out)
 {
     fprintf(out, "Usage: %s%s [OPTIONS] job_name\n\n%s.\n\nOptions (--opt VALUE or --opt=VALUE):\n",
             verb->link ? "" : "berth ", verb->name, verb->summary);
@@ -168,7 +168,7 @@ int verb_train(struct cli *cli, const struct args *args)
 
     for (int i = 0; i < args->count && !streq(args->rest[i], "--"); i++)
         if (streq(args->rest[i], "--help") || streq(args->rest[i], "-h")) {
-            usage(args->verb, stdout);
+            verb_usage(args->verb, stdout);
             return CLI_OK;
         }
     code = take_words(cli, &train, args->count, args->rest);

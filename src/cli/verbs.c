@@ -303,7 +303,7 @@ const struct verb verbs[] = {
      .min_args = 1, .max_args = -1, .run = verb_run},
     {"train", "JOB_NAME", "Submit a training job, with the options of run-scheduler", NULL, NULL,
      "  berth train --script_path /custom/train.py --custom_dir . --max_epochs 10 resnet", .max_args = -1,
-     .raw = true, .run = verb_train},
+     .raw = true, .run = verb_train, .usage = train_usage},
     {"queue", "", "Show what runs and what waits, in which order and why", queue_options, NULL,
      "  berth queue --watch\n"
      "  berth queue -u alice --state Pending -o wide",
