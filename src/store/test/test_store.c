@@ -464,6 +464,49 @@ static void test_second_process_is_refused(void **state)
     assert_int_equal(status, 0);
 }
 
+/* ---- records ---- */
+
+static bool write_down(void *arg, const struct record *record)
+{
+    buf_printf(arg, "%s:%d@%lld-%lld ", record->job, (int)record->type, (long long)record->time_ms,
+               (long long)record->until_ms);
+    return true;
+}
+
+static void assert_records(struct fixture *f, const struct record_query *query, const char *wanted)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    assert_int_equal(store_records(f->store, query, write_down, &text, NULL), 0);
+    assert_string_equal(text.data ? text.data : "", wanted);
+}
+
+static void test_records_are_found_by_job_time_and_overlap_also_after_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    int64_t open;
+
+    store_record(f->store, &(struct record){.type = RECORD_EPOCH, .time_ms = 10, .job = "a"});
+    store_record(f->store, &(struct record){.type = RECORD_EPOCH, .time_ms = 30, .job = "b"});
+    store_record(f->store, &(struct record){.type = RECORD_EPOCH, .time_ms = 20, .job = "a"});
+    open = store_record(f->store, &(struct record){.type = RECORD_SPAN, .time_ms = 5, .job = "c"});
+    settle(f);
+    assert_records(f, &(struct record_query){.type = RECORD_EPOCH}, "a:3@10-0 a:3@20-0 b:3@30-0 ");
+    assert_records(f,
+                   &(struct record_query){.type = RECORD_EPOCH, .job = "a", .newest_first = true, .limit = 1},
+                   "a:3@20-0 ");
+    assert_records(f, &(struct record_query){.type = RECORD_EPOCH, .from_ms = 15, .to_ms = 30}, "a:3@20-0 ");
+    assert_records(f, &(struct record_query){.type = RECORD_SPAN, .from_ms = 100}, "c:2@5-0 ");
+    store_record(f->store, &(struct record){
+                               .seq = open, .type = RECORD_SPAN, .time_ms = 5, .until_ms = 50, .job = "c"});
+    fixture_close(f);
+    fixture_open(f);
+    assert_records(f, &(struct record_query){.type = RECORD_SPAN, .from_ms = 50}, "c:2@5-50 ");
+    assert_records(f, &(struct record_query){.type = RECORD_SPAN, .from_ms = 51}, "");
+    assert_true(store_record(f->store, &(struct record){.type = RECORD_JOB, .time_ms = 1}) > open);
+    settle(f);
+}
+
 static void sql_on_closed(struct fixture *f, const char *sql)
 {
     sqlite3 *db;
@@ -545,6 +588,7 @@ int main(void)
         T(test_second_process_is_refused),
         T(test_newer_file_is_refused),
         T(test_foreign_and_broken_files_are_refused),
+        T(test_records_are_found_by_job_time_and_overlap_also_after_a_restart),
         cmocka_unit_test(test_memory_store_needs_no_file),
     };
 
