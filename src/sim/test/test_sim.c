@@ -23,7 +23,7 @@ static struct sim_result simulate(const struct expected *e, const char *folder, 
         .path = path, .workload = e->workload, .rules = e->rules, .cluster = e->cluster};
     struct sim_options options = {.policy = e->policy, .seed = seed, .noise_size = noise, .restart_s = -1};
     CLEANUP(trace_free) struct trace *trace = NULL;
-    struct sim_result result;
+    struct sim_result result = {0};
     struct err err = {0};
 
     if (trace_load(&request, &trace, &err) < 0 || sim_run(trace, &options, &result, &err) < 0)
