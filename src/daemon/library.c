@@ -14,11 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOG_MODULE     "library"
-#define CONNS_MAX      4096
-#define BODY_MAX       (1 << 20)
-#define FILE_BYTES_MAX (1 << 20)
-#define NSS_BUF        16384
+#define LOG_MODULE          "library"
+#define CONNS_MAX           4096
+#define BODY_MAX            (1 << 20)
+#define FILE_BYTES_MAX      (1 << 20)
+#define NSS_BUF             16384
+#define PORT_FILE_BYTES_MAX 16
 
 struct library {
     struct http_server *server;
@@ -65,18 +66,35 @@ static int write_files(const char *data_dir, struct err *err)
 
 /* ---- the address ---- */
 
-static int listen_at(struct library *library, const char *host, struct err *err)
+/* The port of the last time, before any other: scripts that run keep the address they were started with. */
+static bool listen_again(struct library *library, const char *host, const char *path)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(free) char *addr = NULL;
+    struct err err = {0};
+    uint64_t port;
+
+    if (file_read(path, PORT_FILE_BYTES_MAX, &text, NULL) < 0 || !str_to_uint(buf_view(&text), &port) ||
+        port == 0 || port > UINT16_MAX)
+        return false;
+    addr = mem_printf("%s:%u", host, (unsigned)port);
+    return http_listen_tcp(library->server, addr, NULL, &err) == 0;
+}
+
+static int listen_at(struct library *library, const char *host, const char *data_dir, struct err *err)
 {
     CLEANUP(free) char *wanted = mem_printf("%s:%d", host, LIBRARY_PORT), *any = mem_printf("%s:0", host);
+    CLEANUP(free) char *path = mem_printf("%s/library.port", data_dir);
     struct err first = {0};
 
-    if (http_listen_tcp(library->server, wanted, NULL, &first) == 0)
+    if (listen_again(library, host, path) || http_listen_tcp(library->server, wanted, NULL, &first) == 0)
         return 0;
     if (http_listen_tcp(library->server, any, NULL, err) < 0)
         return -1;
     log_info("%s: %s; training scripts are answered at %s", wanted, first.msg,
              http_server_addr(library->server, 0));
-    return 0;
+    return file_write_atomic(path, str_from(strrchr(http_server_addr(library->server, 0), ':') + 1), 0644,
+                             err);
 }
 
 /* Where to listen, and what pods call it. With slirp a pod's gateway leads to this machine's loopback. */
@@ -104,7 +122,7 @@ int library_open(struct loop *loop, struct api *api, const struct podnet *net, c
 
     library->server = http_server_new(loop, &config, api_handle_library, api);
     find_hosts(net, here, pods);
-    if (write_files(data_dir, err) < 0 || listen_at(library, here, err) < 0)
+    if (write_files(data_dir, err) < 0 || listen_at(library, here, data_dir, err) < 0)
         return -1;
     library->url = mem_printf("http://%s%s", pods, strrchr(http_server_addr(library->server, 0), ':'));
     *ret = TAKE_PTR(library);
