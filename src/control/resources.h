@@ -14,7 +14,8 @@ struct resources {
     struct resource *v;
     size_t len, cap;
 };
-#define RESOURCES_EACH(list, it) for (struct resource *it = (list)->v; it < (list)->v + (list)->len; it++)
+#define RESOURCES_EACH(list, it)                                                                             \
+    for (struct resource *it = (list)->v, *it##_end = it ? it + (list)->len : it; it < it##_end; it++)
 
 void resources_read(struct resources *list, struct arena *arena,
                     const struct json *doc);                                     /* adds what is no junk */
