@@ -122,6 +122,7 @@ struct queue {
     uint64_t last_id;
     int64_t last_submit_ms;
     struct loop_timer *tick, *notify_timer;
+    struct map *ending;  /* uid → text of rows that ended and are not durable yet */
     struct map *changed; /* rows to tell watchers about */
     VEC(struct queue_watch *) watching;
     bool telling;
@@ -183,6 +184,7 @@ void queue_dirty(struct queue *queue, const char *uid);
 void queue_soon(struct queue *queue); /* decide at the end of this turn */
 void queue_on_store(void *arg, const struct store_event *event);
 void queue_tick(void *arg);
+void queue_look(struct queue *queue, const char *uid); /* now, before the watch tells */
 
 /* ---- queue.c ---- */
 void queue_reload(struct queue *queue); /* everything from the store */
@@ -197,6 +199,7 @@ bool cards_text_read(const char *text, uint32_t node, struct slot *ret, uint32_t
 /* ---- life.c: what becomes of runs and pods ---- */
 void life_pod(struct queue *queue, struct unit *unit); /* the pods of a run have changed */
 void life_over(struct queue *queue, struct unit *unit, enum phase phase, const char *reason);
+void life_ending_clear(struct queue *queue);
 void life_spans_open(struct queue *queue, struct unit *unit);
 void life_spans_close(struct queue *queue, struct unit *unit);
 void life_spans_load(struct queue *queue);

@@ -355,6 +355,26 @@ static void put_ended(struct queue *queue, struct unit *unit, enum phase phase)
     json_set_real(&arena, doc, "ranSeconds", (double)unit->ran_ms / 1000);
     json_set_real(&arena, doc, "gpuHours", gpu_hours);
     put_record(queue, &record, doc);
+    {
+        CLEANUP(buf_done) struct buf text = {0};
+
+        json_write(&text, doc);
+        free(map_set(queue->ending, str_from(unit->uid), buf_take(&text)));
+    }
+}
+
+void life_ending_clear(struct queue *queue)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    if (map_len(queue->ending) == 0)
+        return;
+    while (map_next(queue->ending, &at, &key, &value))
+        free(value);
+    map_free(queue->ending);
+    queue->ending = map_new();
 }
 
 /* Something of a namespace's quota may be free now. */

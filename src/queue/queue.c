@@ -152,6 +152,7 @@ int queue_new(const struct queue_config *config, struct queue **ret, struct err 
     queue->registry = config->registry;
     queue->store = registry_store(config->registry);
     queue->changed = map_new();
+    queue->ending = map_new();
     queue->life = NEW(struct life);
     *queue->life = (struct life){queue, 1};
     queue->tick = loop_timer_new(queue->loop, queue_tick, queue);
@@ -177,6 +178,8 @@ void queue_free(struct queue *queue)
     loop_timer_free(queue->tick);
     loop_timer_free(queue->notify_timer);
     map_free(queue->changed);
+    life_ending_clear(queue);
+    map_free(queue->ending);
     VEC_EACH(&queue->watching, it)
         free(*it);
     vec_done(&queue->watching);

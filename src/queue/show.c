@@ -173,16 +173,38 @@ static bool take_ended(void *arg, const struct record *record)
     return false;
 }
 
+/* Stored a moment ago: the watch has not told yet. */
+static bool is_new(struct queue *queue, const char *uid)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct object *object = store_by_uid(queue->store, uid);
+    const char *phase;
+
+    if (!object || object->deleting ||
+        (object->kind->id != KIND_POD && object->kind->id != KIND_TRAINING_JOB))
+        return false;
+    phase = json_string_or(json_at(object_json(object, &arena), "status.phase"), "Pending");
+    return streq(phase, "Pending");
+}
+
 int queue_job(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
               struct json **ret, struct err *err)
 {
     struct ended ended = {.arena = arena, .who = who};
     struct record_query query = {.type = RECORD_JOB, .job = uid, .newest_first = true, .limit = 1};
 
+    const char *ending = map_get(queue->ending, str_from(uid));
+
+    *ret = NULL;
+    if (ending) {
+        take_ended(&ended, &(struct record){.doc = str_from(ending)});
+        *ret = ended.doc;
+        return 0;
+    }
+    if (!unit_find(queue, uid) && is_new(queue, uid))
+        queue_look(queue, uid);
     if (!phase_is_over(row_phase(queue, uid)))
         *ret = row_json(queue, who, uid, arena);
-    else
-        *ret = NULL;
     if (*ret)
         return 0;
     if (store_records(queue->store, &query, take_ended, &ended, err) < 0)

@@ -205,6 +205,11 @@ void queue_see(struct queue *queue, const char *uid)
     queue_soon(queue);
 }
 
+void queue_look(struct queue *queue, const char *uid)
+{
+    look(queue, uid);
+}
+
 static void look_at_dirty(struct queue *queue)
 {
     struct map *dirty = queue->dirty;
@@ -245,6 +250,8 @@ static void settled(void *arg, const struct err *err)
 {
     struct queue *queue = life_unref(arg);
 
+    if (queue && store_durable(queue->store))
+        life_ending_clear(queue);
     if (queue && err) {
         log_warn("%s: what was decided is taken back", err->msg);
         queue_reload(queue);
