@@ -4,6 +4,9 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.plain
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
