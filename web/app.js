@@ -39,7 +39,7 @@ async function show() {
     app.view = null;
     made = make(app, where.params, ...where.rest);
   } catch (e) {
-    if (turn === app.shown) notice(`This view could not be shown: ${e.message}`);
+    if (turn === app.shown) notice(`This view could not be shown: ${e.message}`, 'error', h('button', {type: 'button', onclick: () => location.reload()}, 'Reload'));
     return;
   }
   app.view = made;

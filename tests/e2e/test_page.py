@@ -156,7 +156,7 @@ def test_a_training_job_from_start_to_end(browser, empty):
     uid = train(empty, "curve", max_epochs=25)
     go(browser, f"#/job/{uid}")
     browser.wait_text("Running", ".jobhead")
-    browser.wait_js("return /epoch \\d+ of 25/.test(document.querySelector('.jobhead').innerText)")
+    browser.wait_js("return /epoch \\d+ of 25/.test(document.querySelector('.jobhead')?.innerText)")
     browser.wait_js("return [...document.querySelectorAll('figcaption')].some((n) => n.innerText.startsWith('loss'))")
     browser.wait_text("needle-in-the-log", ".log")
     assert "\x1b" not in browser.text(".log") and "<script>window.hacked=1</script>" in browser.text(".log")
@@ -172,7 +172,7 @@ def test_a_training_job_from_start_to_end(browser, empty):
     browser.wait_text("Succeeded", ".jobhead")
     go(browser, "#/history")
     browser.wait_text("curve", "table.grid")
-    browser.wait_js("return document.querySelector('.history a.button').getAttribute('href').includes('format=csv')")
+    browser.wait_js("return document.querySelector('.history a.button')?.getAttribute('href').includes('format=csv')")
     assert b"curve" in empty.request("GET", "/v1/history?format=csv").body
     assert browser.js("return window.hacked") is None and browser.complaints() == []
 
@@ -242,7 +242,7 @@ def test_a_task_definition_becomes_a_form(browser, empty):
     assert browser.js("return document.querySelector(`[name='word']`).required && !document.querySelector(`[name='loud']`).required")
     assert "what to say" in browser.text(".submit")
     browser.click("YAML")
-    browser.wait_js("return document.querySelector('textarea.code').value.includes('word: hello')")
+    browser.wait_js("return document.querySelector('textarea.code')?.value.includes('word: hello')")
     browser.click("Dry run")
     browser.wait_text("echo hello", ".preview pre")
     browser.click("Create the task")

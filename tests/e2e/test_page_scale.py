@@ -170,6 +170,22 @@ def test_polling_takes_over_where_events_do_not_come(browser, lab):
     browser.wait_text("live", "#link", timeout=10)
 
 
+def test_a_file_that_did_not_come_is_fetched_again(browser, lab):
+    """As when an interface of the machine changes while the page loads."""
+    browser.driver.execute_cdp_cmd("Network.enable", {})
+    browser.driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": True})
+    browser.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/table.js"]})
+    try:
+        browser.open(lab.url)
+        browser.wait_js("return +sessionStorage.getItem('boot') > 1")
+        assert browser.js("return window.berth") is None
+    finally:
+        browser.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+        browser.driver.execute_cdp_cmd("Network.setCacheDisabled", {"cacheDisabled": False})
+    browser.wait_js("return document.querySelectorAll('tr[data-key]').length > 10")
+    assert browser.js("return sessionStorage.getItem('boot')") is None
+
+
 def test_hostile_texts_are_only_texts(browser, lab):
     ids = [i for i, job in lab.jobs.items() if job["state"] == "Running"][:len(HOSTILE)]
     saved = {i: dict(lab.jobs[i]) for i in ids}
@@ -183,7 +199,7 @@ def test_hostile_texts_are_only_texts(browser, lab):
             assert browser.js("return [...document.querySelectorAll('a[href]')].every((a) => !a.protocol.startsWith('javascript'))")
             assert browser.js("return window.hacked") is None, view
         browser.open(lab.url + f"#/job/{ids[0]}")
-        browser.wait_js("return document.querySelector('h1').textContent === arguments[0]", HOSTILE[0])
+        browser.wait_js("return document.querySelector('h1')?.textContent === arguments[0]", HOSTILE[0])
     finally:
         for i, job in saved.items():
             lab.touch([i], **job)
