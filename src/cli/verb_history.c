@@ -1,10 +1,10 @@
 /* `berth history`: finished jobs, newest first, or all of them as a trace that `berth simulate` reads. */
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "cli/cli.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #define PAGE_JOBS   500
 #define HISTORY_MAX 1000000 /* jobs of one export */
@@ -16,18 +16,14 @@ static double number(const struct json *value, double fallback)
     return json_is(value, JSON_REAL) ? value->real : fallback;
 }
 
-/* Seconds since 1970 of "2026-11-16T01:02:03.456Z"; negative: it is none. */
+/* Seconds since 1970 of a time; negative: it is none. */
 static double seconds_of(const struct json *value)
 {
-    struct tm tm = {0};
-    double s = 0;
+    int64_t t;
 
-    if (!json_is(value, JSON_STRING) || sscanf(value->string, "%d-%d-%dT%d:%d:%lf", &tm.tm_year, &tm.tm_mon,
-                                               &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &s) != 6)
+    if (!json_is(value, JSON_STRING) || !clock_parse((struct str){value->string, value->len}, &t))
         return -1;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
-    return (double)timegm(&tm) + s;
+    return (double)t / (double)NSEC_PER_SEC;
 }
 
 static const char *query(struct cli *cli, const struct args *args)
