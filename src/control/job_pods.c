@@ -92,6 +92,8 @@ void job_pod_read(const struct object *pod, struct arena *arena, struct job_pod 
                     restarts_of(json_get(status, "initContainerStatuses")),
         .finished_at = finished_at(doc),
     };
+    if (ret->preempted && ret->phase == POD_SUCCEEDED) /* left when told to: its work is not done */
+        ret->phase = POD_FAILED;
 }
 
 /* ---- sets of indexes ---- */

@@ -104,18 +104,18 @@ static void pod_over(struct queue *queue, struct unit *unit, const struct json *
     JSON_EACH(json_at(doc, "status.containerStatuses"), it)
         if (json_int(json_at(it, "state.terminated.exitCode"), 0))
             code = (int)json_int(json_at(it, "state.terminated.exitCode"), 0);
-    if (!failed)
-        text = mem_strdup("finished");
-    else if (unit->stop.kind)
+    if (unit->stop.kind)
         text = mem_strdup(unit->stop.reason);
+    else if (!failed)
+        text = mem_strdup("finished");
     else if (message)
         text = mem_strdup(message);
     else
         text = mem_printf("ended with exit code %d", code);
     life_over(queue, unit,
-              failed && unit->stop.kind == STOP_PREEMPT ? PHASE_PREEMPTED
-              : failed                                  ? PHASE_FAILED
-                                                        : PHASE_SUCCEEDED,
+              unit->stop.kind == STOP_PREEMPT ? PHASE_PREEMPTED
+              : failed || unit->stop.kind     ? PHASE_FAILED
+                                              : PHASE_SUCCEEDED,
               text);
     unit_drop(queue, unit);
 }
