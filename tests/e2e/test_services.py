@@ -90,6 +90,8 @@ def test_cluster_address_and_name_lead_to_all_ready_pods(node):
 
 def test_service_follows_its_pods(node):
     made(node, service("moving", selector={"app": "moving"}))
+    harness.wait(lambda: "moving" in node.kubectl("exec", "client", "--", "cat", "/etc/hosts").ok(),
+                 "the name is there; asked before, the machine's name server is what takes time")
     harness.wait(lambda: ask(node, "moving", 80) == ["ConnectionRefusedError"], "nobody there: refused")
     third = server("web-c")
     third["metadata"]["labels"] = {"app": "moving"}
