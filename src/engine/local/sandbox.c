@@ -57,7 +57,6 @@ static int write_hosts(struct pod *pod, const char *hostname, struct err *err)
         hosts.fqdn = fqdn.data;
     if (pod->host_network && file_read("/etc/hosts", 1 << 20, &host, NULL) == 0)
         hosts.host_file = host.data;
-    podnet_fqdn(&fqdn, hostname, json_at_string(pod->doc, "spec.subdomain"), pod->ns, "cluster.local");
     hosts.fqdn = fqdn.len ? fqdn.data : NULL;
     if (podnet_hosts_file(&text, &hosts, err) < 0)
         return -1;
