@@ -23,12 +23,21 @@ static const struct create_case creates[] = {
      "spec.snapshotsDir: Invalid value: \"/a/../b\": must not contain '..'\n"},
     {KIND_TRAINING_JOB,
      "{'metadata':{'name':'t'},'spec':{'image':'x','batchSize':0,'trainingSetSize':-1,'maxEpochs':0,'maxGPUs'"
-     ":0,'estimatedMemoryMiB':0}}",
+     ":-1,'minGPUs':-1,'estimatedMemoryMiB':0}}",
      "spec.batchSize: Invalid value: 0: must be greater than zero\n"
      "spec.trainingSetSize: Invalid value: -1: must be greater than zero\n"
      "spec.maxEpochs: Invalid value: 0: must be greater than zero\n"
-     "spec.maxGPUs: Invalid value: 0: must be greater than zero\n"
+     "spec.maxGPUs: Invalid value: -1: must not be negative\n"
+     "spec.minGPUs: Invalid value: -1: must not be negative\n"
      "spec.estimatedMemoryMiB: Invalid value: 0: must be greater than zero\n"},
+    {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','maxGPUs':0}}", ""}, /* only CPU */
+    {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','minGPUs':0,'maxGPUs':0}}", ""},
+    {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','minGPUs':2,'maxGPUs':2}}", ""},
+    {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','minGPUs':2}}", ""},
+    {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','minGPUs':3,'maxGPUs':2}}",
+     "spec.minGPUs: Invalid value: 3: must not be more than `maxGPUs`\n"},
+    {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','minGPUs':2,'singleGPU':true}}",
+     "spec.minGPUs: Invalid value: 2: must not be more than `maxGPUs`\n"},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','maxGPUs':4097}}",
      "spec.maxGPUs: Invalid value: 4097: must be no more than 4096\n"},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','estimatedHours':1}}",
