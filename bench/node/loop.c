@@ -44,7 +44,7 @@ static pid_t start(char **argv, int number)
     pid_t pid = -1;
     int i = 0;
 
-    for (; argv[i] && i < ARGS_MAX; i++) {
+    for (; i < ARGS_MAX && argv[i]; i++) {
         const char *mark = strstr(argv[i], "%d");
 
         if (mark)

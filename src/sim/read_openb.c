@@ -40,18 +40,25 @@ static int read_nodes(struct trace *trace, const char *path, struct err *err)
     if (got == 0) {
         struct node *v = arena_alloc(&trace->arena, sizeof(*v) * (nodes.len + 1));
 
-        memcpy(v, nodes.v, sizeof(*v) * nodes.len);
+        if (nodes.len)
+            memcpy(v, nodes.v, sizeof(*v) * nodes.len);
         trace->cluster = (struct cluster){v, (uint32_t)nodes.len};
     }
     vec_done(&nodes);
     return got;
 }
 
+static bool same_demand(const struct demand *a, const struct demand *b)
+{
+    return a->min_gpus == b->min_gpus && a->max_gpus == b->max_gpus && a->unit_gpus == b->unit_gpus &&
+           a->mib == b->mib && a->exclusive == b->exclusive && a->each.cpu_milli == b->each.cpu_milli &&
+           a->each.mem_mib == b->each.mem_mib;
+}
+
 static uint32_t shape_of(struct pods *pods, const struct pod_shape *shape)
 {
     VEC_EACH(&pods->shapes, known)
-        if (memcmp(&known->demand, &shape->demand, sizeof(shape->demand)) == 0 &&
-            streq(known->spec, shape->spec)) {
+        if (same_demand(&known->demand, &shape->demand) && streq(known->spec, shape->spec)) {
             known->count++;
             return (uint32_t)(known - pods->shapes.v);
         }

@@ -38,7 +38,10 @@ void result_init(struct sim_result *ret, const struct trace *trace, const char *
 
 static double value_of(const struct sim_result *r, size_t field)
 {
-    return *(const double *)((const char *)r + fields[field].offset);
+    double value;
+
+    memcpy(&value, (const char *)r + fields[field].offset, sizeof(value));
+    return value;
 }
 
 static void put_string(struct buf *buf, const char *s)

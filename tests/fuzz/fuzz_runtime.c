@@ -54,7 +54,7 @@ static void fuzz_mounts(struct str text)
 static void fuzz_message(struct str text)
 {
     static char room[SHIM_CHUNK];
-    struct shim_msg msg;
+    struct shim_msg msg = {0};
     int pair[2], fd = -1;
     ssize_t len;
 

@@ -144,7 +144,7 @@ static int open_pod(struct logs *l, bool follow)
     struct err err = {0};
 
     options.follow = follow;
-    return l->pod.uid ? l->ops->log(l->ops->arg, &l->pod, &options, &events, l, &l->log, &err) : -1;
+    return l->ops && l->pod.uid ? l->ops->log(l->ops->arg, &l->pod, &options, &events, l, &l->log, &err) : -1;
 }
 
 /* The file, a piece at a time, then the pod. A pod that has written nothing yet is no error here. */

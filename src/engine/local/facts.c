@@ -47,6 +47,27 @@ static void read_end(struct ctr_end *end, const struct json *terminated)
     copy(end->id, sizeof(end->id), bare_id(json_get_string(terminated, "containerID")));
 }
 
+/* Seconds of "back-off 20s restarting …" or "back-off 2m40s …"; 0: it says something else. */
+static int64_t read_backoff(const char *text)
+{
+    static const char prefix[] = "back-off ";
+    int64_t total = 0, n = 0;
+
+    if (!starts_with(text, prefix))
+        return 0;
+    for (const char *p = text + sizeof(prefix) - 1; *p && *p != ' ' && n < BACKOFF_MAX_SEC * 10; p++) {
+        if (*p >= '0' && *p <= '9') {
+            n = n * 10 + *p - '0';
+            continue;
+        }
+        if (*p != 'm' && *p != 's')
+            return 0;
+        total += *p == 'm' ? n * 60 : n;
+        n = 0;
+    }
+    return total;
+}
+
 /* How many ends in a row the back-off counts: as the stored message says ("back-off 20s …"), else as many as
  * there were restarts, unless the last run was long enough to begin anew. */
 static unsigned read_quick(const struct json *status, int restarts)
@@ -54,11 +75,11 @@ static unsigned read_quick(const struct json *status, int restarts)
     const char *text = json_string_or(json_at(status, "state.waiting.message"), "");
     int64_t ran = time_at(status, "lastState.terminated.finishedAt") -
                   time_at(status, "lastState.terminated.startedAt");
-    unsigned minutes = 0, seconds = 0, n = 1;
+    int64_t told = read_backoff(text);
+    unsigned n = 1;
 
-    if (sscanf(text, "back-off %um%us", &minutes, &seconds) == 2 ||
-        (minutes = 0, sscanf(text, "back-off %us", &seconds) == 1)) {
-        while (n < QUICK_MAX && backoff_sec(n) < (int64_t)minutes * 60 + seconds)
+    if (told > 0) {
+        while (n < QUICK_MAX && backoff_sec(n) < told)
             n++;
         return n;
     }
