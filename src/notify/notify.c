@@ -78,6 +78,11 @@ static bool sooner(const void *a, const void *b)
     return left->next_at < right->next_at;
 }
 
+static int64_t now_of(const struct notify *notify)
+{
+    return notify->config.now ? notify->config.now(notify->config.arg) : clock_now();
+}
+
 static char *number_key(uint64_t number, char key[24])
 {
     snprintf(key, 24, "%020llu", (unsigned long long)number);
@@ -346,7 +351,7 @@ static void try_later(struct notify *notify, struct lane *lane, const char *why,
     if (after_sec * NSEC_PER_SEC > delay)
         delay = after_sec * NSEC_PER_SEC < notify->config.max_nsec ? after_sec * NSEC_PER_SEC
                                                                    : notify->config.max_nsec;
-    if (clock_now() + delay >= lane->head->expires) {
+    if (now_of(notify) + delay >= lane->head->expires) {
         give_up(notify, lane, why);
         if (lane->head)
             lane_sleep(notify, lane, delay);
@@ -409,7 +414,7 @@ int notify_push(struct notify *notify, const struct notify_message *message, str
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(buf_done) struct buf text = {0};
     struct json *doc = json_new_object(&arena);
-    int64_t expires = clock_now() + notify->config.keep_nsec;
+    int64_t expires = now_of(notify) + notify->config.keep_nsec;
     uint64_t number = notify->last_number + 1;
     char key[24], time[CLOCK_TEXT_MAX];
     struct lane *lane;

@@ -32,6 +32,7 @@ struct notify_config {
     struct loop *loop;
     struct store *store;
     int64_t first_nsec, max_nsec, keep_nsec; /* 0: the constants above */
+    int64_t (*now)(void *arg);               /* by which messages grow old; NULL: the wall clock */
     /* A message has been given up; lane is that of notify_push. May be NULL. */
     void (*lost)(void *arg, const char *lane, const char *why);
     void *arg;

@@ -1,5 +1,6 @@
 """The task service: templates, definitions, filled values, callbacks; over REST and from the shell."""
 
+import concurrent.futures
 import json
 import pathlib
 import time
@@ -9,6 +10,7 @@ import pytest
 import harness
 import hooks
 import podkit
+import queuekit
 
 DATA = harness.ROOT / "tests" / "data" / "tasks"
 DEFINITION = json.loads((DATA / "definition.json").read_text())
@@ -354,7 +356,7 @@ def test_callbacks_outlive_the_daemon_and_its_end_by_kill(tmp_path, receiver):
         harness.wait(lambda: receiver.states(task) == ["pending"], "delivery after the restart")
         receiver.delay.clear()
         daemon.request("DELETE", made["links"]["self"])
-        time.sleep(0.3)  # the delivery is under way: the receiver holds it
+        harness.wait(lambda: receiver.arrived[-1].endswith("-2"), "the delivery is under way: the receiver holds it")
         daemon.kill9()
         receiver.delay.set()
         daemon.start()
@@ -367,7 +369,7 @@ def test_callbacks_outlive_the_daemon_and_its_end_by_kill(tmp_path, receiver):
         assert SECRET not in daemon.log()
 
 
-def test_addresses_that_a_name_leads_to_are_judged_and_redirects_are_not_followed(tmp_path, receiver):
+def test_addresses_that_a_name_leads_to_are_judged(tmp_path, receiver):
     with harness.Daemon(tmp_path, "--agent", "off") as daemon:  # public addresses only
         daemon.post("/v1/task-definitions", DEFINITION)
         refused(daemon.request("POST", "/v1/jobs", with_callback("http://localhost:1/")), 422, "callback-allow")
@@ -377,13 +379,112 @@ def test_addresses_that_a_name_leads_to_are_judged_and_redirects_are_not_followe
         assert "not allowed" in shown()["error"] and not receiver.received
 
 
+def test_redirects_are_not_followed_and_410_ends_it(server, receiver):
+    elsewhere = hooks.Receiver()
+    try:
+        receiver.fail, receiver.bad_answer = 1, (307, {"Location": elsewhere.url})
+        made = server.post("/v1/jobs", with_callback(receiver.url))
+        shown = lambda: server.get(made["links"]["self"])["callbacks"][0]
+        harness.wait(lambda: receiver.refused and shown()["error"] or receiver.received, "the redirect was seen")
+        harness.wait(lambda: receiver.states(made["task_id"]) == ["pending"], "it is tried again where it was to go")
+        assert not elsewhere.arrived
+        receiver.fail, receiver.bad_answer = 1, (410, {})
+        again = server.post("/v1/jobs", with_callback(receiver.url))
+        harness.wait(lambda: any("CallbackFailed" == e["reason"] and e["involvedObject"]["name"] == again["task_id"]
+                                 for e in server.get("/api/v1/events")["items"]), "an event tells")
+        assert server.get(again["links"]["self"])["callbacks"][0]["waiting"] == 0
+    finally:
+        for one in (made, again):
+            server.request("DELETE", one["links"]["self"])
+        elsewhere.close()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """{name: (certificate, key)}: good; of another authority; of another host. And the CA's file."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+
+    def openssl(*args):
+        harness.run(["openssl", *args], cwd=folder).ok()
+
+    for ca in ("ca", "stranger"):
+        openssl("req", "-x509", *key, "-subj", f"/CN={ca}", "-days", "2", "-keyout", f"{ca}.key", "-out", f"{ca}.crt")
+    for name, ca, subject in (("good", "ca", "IP:127.0.0.1"), ("foreign", "stranger", "IP:127.0.0.1"),
+                              ("elsewhere", "ca", "DNS:hooks.example")):
+        (folder / f"{name}.ext").write_text(f"subjectAltName={subject}\n")
+        openssl("req", *key, "-subj", "/CN=x", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-CAcreateserial",
+                "-days", "2", "-extfile", f"{name}.ext", "-out", f"{name}.crt")
+    return folder / "ca.crt", {n: (folder / f"{n}.crt", folder / f"{n}.key") for n in ("good", "foreign", "elsewhere")}
+
+
+def test_callbacks_over_https_go_to_the_right_certificate_only(tmp_path, certificates):
+    ca, pairs = certificates
+    bad = {name: hooks.Receiver(pairs[name]) for name in ("foreign", "elsewhere")}
+    with harness.Daemon(tmp_path, "--agent", "off", "--callback-allow", "loopback", "--callback-ca", ca) as daemon:
+        daemon.post("/v1/task-definitions", DEFINITION)
+        filled = values()
+        filled["endpoints"] += [{"endpoint": one.url, "type": "event", "headers": {"x-api-key": SECRET}}
+                                for one in bad.values()]
+        made = daemon.post("/v1/jobs", filled)
+        shown = lambda: daemon.get(made["links"]["self"])["callbacks"]
+        harness.wait(lambda: all(c["tries"] and "certificate" in c["error"].lower() for c in shown()), "both are refused")
+        assert not any(one.arrived for one in bad.values())
+        for one in bad.values():
+            one.close()
+            one.tls = pairs["good"]
+            one.open()
+        for one in bad.values():
+            harness.wait(lambda one=one: one.states(made["task_id"]) == ["pending"], "tried again, and delivered")
+            assert one.received[0]["headers"]["x-api-key"] == SECRET
+            one.close()
+
+
+# ---- all or none, many at once ----
+
+def test_what_fails_after_the_dry_runs_leaves_nothing(server):
+    """Each of two maps is within the quota, both are not."""
+    claim = ("---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: '{{ global.release }}'}\n"
+             "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}\n")
+    second = CONFIG_MAP.replace("{{ global.release }}", "{{ global.release }}-2")
+    put_template(server, "two-maps", CONFIG_MAP + claim + "---\n" + second)
+    assert define(server, "two_maps", "two-maps").code == 201
+    server.post("/api/v1/namespaces", {"metadata": {"name": "tight"}})
+    server.post("/api/v1/namespaces/tight/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {
+        "count/configmaps": "1"}}})
+    before = settled(server)
+    refused(server.request("POST", "/v1/jobs?namespace=tight", {"taskDef": "two_maps", "text": "x"}), 403, "quota")
+    harness.wait(lambda: everything(server) == before, "nothing is left")
+    assert not server.get("/v1/jobs?namespace=tight")["jobs"]
+    server.request("DELETE", "/api/v1/namespaces/tight/resourcequotas/q")
+    made = server.post("/v1/jobs?namespace=tight", {"taskDef": "two_maps", "text": "x"})
+    assert len(made["objects"]) == 3
+    server.request("DELETE", made["links"]["self"])
+
+
+def test_many_at_once_get_tasks_of_their_own(server, receiver):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda i: server.post("/v1/jobs", with_callback(receiver.url, name=f"n{i}")), range(16)))
+    assert len({one["task_id"] for one in made}) == 16
+    assert sorted(one["name"] for one in made) == sorted(f"n{i}" for i in range(16))
+    for one in made:
+        config = server.get(one["objects"][0]["link"])["data"]
+        assert json.loads(config["globalCfg"])["release"] == one["task_id"]
+        harness.wait(lambda one=one: receiver.states(one["task_id"]) == ["pending"], "its callback")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        codes = list(pool.map(lambda one: server.request("DELETE", one["links"]["self"]).code, made))
+    assert codes == [200] * 16
+
+
 # ---- real containers ----
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
     if podkit.obstacle():
         pytest.skip(podkit.obstacle())
-    daemon = podkit.start(tmp_path_factory.mktemp("tasks"), "--callback-allow", "loopback", "--node-labels",
+    daemon = podkit.start(tmp_path_factory.mktemp("tasks"), "--callback-allow", "loopback", "--gpus", "2x8192",
+                          "--min-run", "0", "--stop-wait", "5", "--node-labels",
                           "kops.k8s.io/ml-instance=true,kops.k8s.io/dl-instance=true")
     yield daemon
     for task in daemon.get("/v1/jobs")["jobs"]:
@@ -470,6 +571,46 @@ def test_values_arrive_byte_for_byte(node):
     assert len(volume) == 1, volume
     assert json.loads(volume[0].read_bytes().decode("utf-8")) == process
     assert json.loads((volume[0].parent / "global").read_text())["description"] == "'{{ x }}'\n🚀"
+
+
+TRAINING = """apiVersion: berth.dev/v1
+kind: TrainingJob
+metadata: {name: "{{ global.release }}"}
+spec: {image: host, command: {{ command | tojson }}, maxEpochs: 2000, singleGPU: true}
+"""
+
+
+@pytest.mark.parametrize("kind", ["job", "training"])
+def test_preempted_is_told(node, receiver, kind):
+    """ann has all cards; bob's first job takes that of her second."""
+    ann, bob = user(node, "ann"), user(node, "bob")
+    name = f"preempted_{kind}"
+    if kind == "job":
+        definition = host_definition("single-gpu-task", name, ["sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait"])
+    else:
+        put_template(node, "training", TRAINING)
+        definition = {"name": name, "creator": "admin", "task_template_name": "training", "description": "",
+                      "system_values": {"command": ["python3", "-c", queuekit.SCRIPT]}}
+    node.post("/v1/task-definitions", definition)
+    start = lambda token: node.request("POST", "/v1/jobs", with_callback(receiver.url, taskDef=name), via="http",
+                                       token=token).json()
+    tasks = []
+    try:
+        for _ in range(2):
+            tasks.append(start(ann))
+            harness.wait(lambda: receiver.states(tasks[-1]["task_id"]) == ["pending", "running"], "it runs")
+        tasks.append(start(bob))
+        harness.wait(lambda: receiver.states(tasks[2]["task_id"]) == ["pending", "running"], "bob's runs")
+        harness.wait(lambda: receiver.states(tasks[1]["task_id"]) == ["pending", "running", "preempted"], "it is told")
+        assert "bob" in receiver.of(tasks[1]["task_id"])[-1]["body"]["reason"]
+        shown = node.get(tasks[1]["links"]["self"])
+        assert shown["status"] == "preempted", shown
+        assert node.request("DELETE", tasks[2]["links"]["self"]).code == 200
+        harness.wait(lambda: receiver.states(tasks[1]["task_id"])[-1] == "running", "it runs again")
+        assert receiver.states(tasks[0]["task_id"]) == ["pending", "running"]
+    finally:
+        for one in tasks:
+            node.request("DELETE", one["links"]["self"])
 
 
 def test_failure_has_its_reason(node, receiver):

@@ -12,6 +12,7 @@ struct fixture {
     VEC(struct notify_delivery *) under_way;
     char seen[256]; /* "a1 a2 " */
     int lost;
+    int64_t now; /* 0: the wall clock's */
 };
 
 static void start(void *arg, struct notify_delivery *delivery, const struct json *payload)
@@ -36,6 +37,13 @@ static void lost(void *arg, const char *lane, const char *why)
     ((struct fixture *)arg)->lost++;
 }
 
+static int64_t now(void *arg)
+{
+    const struct fixture *f = arg;
+
+    return f->now ? f->now : clock_now();
+}
+
 static void open_notify(struct fixture *f, int64_t keep_nsec)
 {
     f->notify = notify_new(&(struct notify_config){.loop = f->loop,
@@ -43,6 +51,7 @@ static void open_notify(struct fixture *f, int64_t keep_nsec)
                                                    .first_nsec = NSEC_PER_MSEC,
                                                    .max_nsec = 4 * NSEC_PER_MSEC,
                                                    .keep_nsec = keep_nsec,
+                                                   .now = now,
                                                    .lost = lost,
                                                    .arg = f});
     f->handler = (struct notify_handler){"test", f, start, cancel};
@@ -179,6 +188,37 @@ static void test_what_is_too_old_or_refused_for_good_is_given_up(void **state)
     assert_int_equal(f->lost, 2);
 }
 
+static void test_a_day_of_tries_also_over_restarts_then_the_next_message(void **state)
+{
+    struct fixture *f = *state;
+    const int64_t pushed = clock_now(), minute = 60 * NSEC_PER_SEC, day = 24 * 60 * minute;
+
+    f->now = pushed;
+    push(f, "a", "h", "a1");
+    f->now = pushed + day / 2;
+    push(f, "a", "h", "a2");
+    turn_until(f, 1);
+    f->now = pushed + day - minute;
+    finish(f, NOTIFY_RETRY);
+    assert_int_equal(f->lost, 0);
+    turn_until(f, 1);
+    notify_free(f->notify);
+    f->under_way.len = 0;
+    open_notify(f, 0);
+    turn_until(f, 1);
+    finish(f, NOTIFY_RETRY);
+    assert_int_equal(f->lost, 0);
+    turn_until(f, 1);
+    f->now = pushed + day;
+    finish(f, NOTIFY_RETRY);
+    assert_int_equal(f->lost, 1);
+    turn_until(f, 1);
+    assert_string_equal(f->seen, "a1 a1 a1 a1 a2 ");
+    f->now = pushed + day / 2 + day;
+    finish(f, NOTIFY_RETRY);
+    assert_int_equal(f->lost, 2);
+}
+
 static void test_a_lane_takes_only_so_many(void **state)
 {
     struct fixture *f = *state;
@@ -198,6 +238,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_is_not_delivered_is_taken_up_by_the_next_start, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_what_is_too_old_or_refused_for_good_is_given_up, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_a_day_of_tries_also_over_restarts_then_the_next_message, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_lane_takes_only_so_many, setup, teardown),
     };
