@@ -269,6 +269,17 @@ static bool edit_status(void *arg, struct arena *arena, struct json *doc)
     return !json_equal(before, status);
 }
 
+/* A training job says who takes its place while it stops; afterwards it says what it waits for. */
+static const char *preempted_reason(const struct json *doc, const char *reason)
+{
+    const char *before = json_at_string(doc, "status.reason");
+
+    return streq(json_at_string(doc, "status.phase"), "Running") && before &&
+                   starts_with(before, "preempted by ")
+               ? before
+               : reason;
+}
+
 static bool is_over(const struct json *doc)
 {
     const char *phase = json_at_string(doc, "status.phase");
@@ -297,6 +308,8 @@ static void look(struct tasks *tasks, const char *uid)
     store_dependents(tasks->store, uid, see_dependent, &view);
     outcome.phase = judge(&view, doc);
     outcome.reason = view.reason[outcome.phase] ? view.reason[outcome.phase] : "";
+    if (outcome.phase == PHASE_PREEMPTED)
+        outcome.reason = preempted_reason(doc, outcome.reason);
     outcome.progress = outcome.phase == PHASE_SUCCEEDED ? 1 : view.total ? view.done / (double)view.total : 0;
     outcome.has_run = view.has_run;
     registry_edit_object(tasks->registry, &write, task, edit_status, &outcome, &written);
