@@ -310,6 +310,8 @@ static void look(struct tasks *tasks, const char *uid)
     outcome.reason = view.reason[outcome.phase] ? view.reason[outcome.phase] : "";
     if (outcome.phase == PHASE_PREEMPTED)
         outcome.reason = preempted_reason(doc, outcome.reason);
+    else if (outcome.phase == PHASE_PENDING && streq(json_at_string(doc, "status.phase"), "Preempted"))
+        outcome.phase = PHASE_PREEMPTED; /* until it runs again, also when the pod that had to go is gone */
     outcome.progress = outcome.phase == PHASE_SUCCEEDED ? 1 : view.total ? view.done / (double)view.total : 0;
     outcome.has_run = view.has_run;
     registry_edit_object(tasks->registry, &write, task, edit_status, &outcome, &written);

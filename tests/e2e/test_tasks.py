@@ -575,42 +575,42 @@ def test_values_arrive_byte_for_byte(node):
 
 TRAINING = """apiVersion: berth.dev/v1
 kind: TrainingJob
-metadata: {name: "{{ global.release }}"}
-spec: {image: host, command: {{ command | tojson }}, maxEpochs: 2000, singleGPU: true}
+metadata: {name: "{{ global.release }}", labels: {user: "{{ global.creator }}"}}
+spec: {image: host, command: {{ image.command | tojson }}, maxEpochs: 2000, singleGPU: true}
 """
+PREEMPTED = {
+    "job": ((DATA / "single-gpu-task.yaml.j2").read_text().replace(
+        "        mltask: mltask\n", "        mltask: mltask\n        user: '{{ global.creator }}'\n"),
+        ["sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait"]),
+    "training": (TRAINING, ["python3", "-c", queuekit.SCRIPT.replace("EPOCH\", \"0.2", "EPOCH\", \"0.1")]),
+}
 
 
-@pytest.mark.parametrize("kind", ["job", "training"])
+@pytest.mark.parametrize("kind", PREEMPTED)
 def test_preempted_is_told(node, receiver, kind):
-    """ann has all cards; bob's first job takes that of her second."""
-    ann, bob = user(node, "ann"), user(node, "bob")
-    name = f"preempted_{kind}"
-    if kind == "job":
-        definition = host_definition("single-gpu-task", name, ["sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait"])
-    else:
-        put_template(node, "training", TRAINING)
-        definition = {"name": name, "creator": "admin", "task_template_name": "training", "description": "",
-                      "system_values": {"command": ["python3", "-c", queuekit.SCRIPT]}}
-    node.post("/v1/task-definitions", definition)
-    start = lambda token: node.request("POST", "/v1/jobs", with_callback(receiver.url, taskDef=name), via="http",
-                                       token=token).json()
+    """ann has all cards; bob's first job takes that of her second, and gives it back."""
+    template, command = PREEMPTED[kind]
+    put_template(node, f"preempted-{kind}", template)
+    node.post("/v1/task-definitions", host_definition(f"preempted-{kind}", f"preempted_{kind}", command))
     tasks = []
+
+    def told(at):
+        return receiver.states(tasks[at]["task_id"])
+
     try:
-        for _ in range(2):
-            tasks.append(start(ann))
-            harness.wait(lambda: receiver.states(tasks[-1]["task_id"]) == ["pending", "running"], "it runs")
-        tasks.append(start(bob))
-        harness.wait(lambda: receiver.states(tasks[2]["task_id"]) == ["pending", "running"], "bob's runs")
-        harness.wait(lambda: receiver.states(tasks[1]["task_id"]) == ["pending", "running", "preempted"], "it is told")
-        assert "bob" in receiver.of(tasks[1]["task_id"])[-1]["body"]["reason"]
-        shown = node.get(tasks[1]["links"]["self"])
-        assert shown["status"] == "preempted", shown
+        for i, name in enumerate(("ann", "ann", "bob")):
+            tasks.append(node.post("/v1/jobs", with_callback(receiver.url, taskDef=f"preempted_{kind}", creator=name)))
+            harness.wait(lambda i=i: told(i) == ["pending", "running"], f"the {i + 1}. runs")
+        harness.wait(lambda: told(1) == ["pending", "running", "preempted"], "it is told")
+        assert "bob's 1st GPU job" in receiver.of(tasks[1]["task_id"])[-1]["body"]["reason"]
+        assert node.get(tasks[1]["links"]["self"])["status"] == "preempted"
         assert node.request("DELETE", tasks[2]["links"]["self"]).code == 200
-        harness.wait(lambda: receiver.states(tasks[1]["task_id"])[-1] == "running", "it runs again")
-        assert receiver.states(tasks[0]["task_id"]) == ["pending", "running"]
+        harness.wait(lambda: told(1)[-1] == "running", "it runs again")
+        assert told(0) == ["pending", "running"]
     finally:
         for one in tasks:
             node.request("DELETE", one["links"]["self"])
+        harness.wait(lambda: not queuekit.rows(node), "the cards are free")
 
 
 def test_failure_has_its_reason(node, receiver):
