@@ -415,7 +415,7 @@ def test_top_without_figures(k):
 @command("own kinds: trainingjobs, tasktemplates, taskdefinitions")
 def test_own_kinds(k):
     doc = {"apiVersion": "berth.dev/v1", "kind": "TrainingJob", "metadata": {"name": "t"},
-           "spec": {"image": "host", "scriptPath": "/custom/train.py", "maxEpochs": 3, "batchSize": 8,
+           "spec": {"image": "host", "scriptPath": "/opt/train.py", "maxEpochs": 3, "batchSize": 8,
                     "trainingSetSize": 100, "somethingNew": 1}}
     k.create(doc)
     assert "t" in k("get", "trainingjobs").ok() and "STATE" in k("get", "tj").ok()
