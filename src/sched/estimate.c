@@ -349,27 +349,78 @@ static void curve_from(const struct model *model, const struct fit *fit, struct 
     }
 }
 
+/* A job that tells only of epochs: an epoch is one iteration of so much work, whatever the number of GPUs. */
+static struct model by_epochs(const struct model *model)
+{
+    struct model ret = {0};
+
+    VEC_EACH(&model->rows, row)
+        if (row->epochs > 0) {
+            struct row copy = *row;
+
+            copy.weight = row->epochs;
+            copy.iteration_s = row->epoch_s * row->gpus;
+            vec_push(&ret.rows, copy);
+        }
+    return ret;
+}
+
+/* Seconds of an epoch on one GPU alone, by the epochs there were; 0: none. */
+static double epoch_seconds(const struct model *model, const struct fit *fit, const struct forecast *f)
+{
+    double sum = 0, count = 0;
+
+    VEC_EACH(&model->rows, row) {
+        sum += row->epochs * row->epoch_s * forecast_rate(f, row->gpus) * (row->shared ? fit->shared : 1);
+        count += row->epochs;
+    }
+    return count > 0 ? sum / count : 0;
+}
+
+static bool fit_model(const struct model *model, struct fit *fit, struct forecast *ret)
+{
+    if (!fit_base(model, fit))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        fit_beta(model, fit);
+        fit_shared(model, fit);
+        fit_base(model, fit);
+    }
+    curve_from(model, fit, ret);
+    ret->shared = (float)fit->shared;
+    return true;
+}
+
 void estimator_forecast(const struct estimator *est, const struct estimate_key *key, const struct workload *w,
                         uint64_t training_set, int64_t now_ms, struct forecast *ret)
 {
     const struct model *model = model_of(est, key, false);
     struct fit fit = {0, BETA_PRIOR, SHARED_PRIOR, 1};
     double epoch1_s, total_s, attained_s;
+    bool iterations;
 
     forecast_declared(w, now_ms, ret);
-    if (!model || !fit_base(model, &fit))
+    if (!model)
         return;
-    for (int i = 0; i < 3; i++) {
-        fit_beta(model, &fit);
-        fit_shared(model, &fit);
-        fit_base(model, &fit);
+    iterations = fit_model(model, &fit, ret);
+    if (!iterations) {
+        struct model epochs = by_epochs(model);
+        bool fits = fit_model(&epochs, &fit, ret);
+
+        vec_done(&epochs.rows);
+        if (!fits)
+            return;
     }
-    curve_from(model, &fit, ret);
-    ret->shared = (float)fit.shared;
-    if (training_set == 0 || key->batch_size == 0 || w->epochs_total == 0)
+    if (w->epochs_total == 0)
         return;
-    fit_epoch(model, training_set, key->batch_size, &fit);
-    epoch1_s = iterations_of(training_set, key->batch_size, 1) * fit.t1 * fit.epoch_factor;
+    if (iterations && training_set && key->batch_size) {
+        fit_epoch(model, training_set, key->batch_size, &fit);
+        epoch1_s = iterations_of(training_set, key->batch_size, 1) * fit.t1 * fit.epoch_factor;
+    } else {
+        epoch1_s = epoch_seconds(model, &fit, ret);
+    }
+    if (epoch1_s <= 0)
+        return;
     total_s = epoch1_s * w->epochs_total;
     ret->work_s = total_s * epochs_left(w);
     ret->measured = true;
