@@ -1,5 +1,6 @@
 #include "control/pod_pending.h"
 
+#include "control/affinity.h"
 #include "control/resources.h"
 #include "control/util.h"
 
@@ -21,12 +22,12 @@ static void add_reason(struct reasons *reasons, struct arena *arena, const char 
 
 static bool node_selected(const struct json *pod, const struct json *node)
 {
-    const struct json *labels = json_at(node, "metadata.labels");
+    const struct json *labels = json_at(node, "metadata.labels"), *terms = affinity_terms(pod);
 
     JSON_EACH_MEMBER(json_at(pod, "spec.nodeSelector"), it)
         if (!json_equal(json_get(labels, it->key), &it->value))
             return false;
-    return true;
+    return !terms || affinity_takes(terms, node);
 }
 
 static void check_node(const struct json *pod, const struct resources *requests, const struct json *node,

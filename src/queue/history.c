@@ -43,7 +43,7 @@ static bool add_job(void *arg, const struct record *record)
         return false;
     }
     json_set_bool(history->arena, doc, "mine",
-                  history->who && streq(history->who->user, json_get_string(doc, "user")));
+                  row_mine(history->who, json_get_string(doc, "user"), json_get_string(doc, "namespace")));
     json_push(history->arena, history->jobs, *doc);
     history->last = record->seq;
     return true;

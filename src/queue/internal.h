@@ -51,6 +51,7 @@ struct unit {
     int kind;             /* KIND_POD or KIND_TRAINING_JOB */
     char *image, *script; /* script: what samples are kept under */
     struct label *selector;
+    uint64_t world; /* the queue's when the selector was made */
     uint32_t batch_size;
     uint64_t training_set;
     int64_t asked_mib; /* as the user says; 0: whole cards */
@@ -70,6 +71,7 @@ struct unit {
     int64_t epoch_at_ms; /* when the last one ended */
     uint32_t run_first_epoch;
     uint64_t samples_iterations;
+    bool epochs_profiled;      /* its profiles say how long epochs take */
     int64_t peak_mib, now_mib; /* measured on one card, the largest; 0: not */
     int64_t memory_at_ms;      /* when it was last recorded */
     uint32_t over_times;
@@ -114,6 +116,7 @@ struct queue {
     struct arena cluster_arena;
     struct cluster cluster;
     VEC(struct queue_node) nodes; /* places never change */
+    uint64_t world;               /* counts changes of the nodes; not 0 */
     struct map *units;            /* uid → unit */
     struct map *by_id;            /* w.id → unit */
     struct map *dirty;            /* uids to look at */
@@ -123,6 +126,7 @@ struct queue {
     int64_t last_submit_ms;
     struct loop_timer *tick, *notify_timer;
     struct map *ending;  /* uid → text of rows that ended and are not durable yet */
+    struct map *jobs;    /* uid → Job, until its end is recorded: its object may have gone before */
     struct map *changed; /* rows to tell watchers about */
     VEC(struct queue_watch *) watching;
     bool telling;
@@ -175,8 +179,8 @@ bool world_read(struct queue *queue);                             /* the nodes; 
 uint32_t world_node(const struct queue *queue, const char *name); /* SCHED_NONE: no such node */
 void world_done(struct queue *queue);
 uint32_t world_largest_node(const struct queue *queue);
-/* Which of a pod's selector and tolerations matter, as a selector: in malloc'ed memory. */
-size_t world_selector(const struct queue *queue, const struct json *spec, struct label **ret);
+/* Which of a pod's selector, required affinity and tolerations matter, as a selector: in malloc'ed memory. */
+size_t world_selector(const struct queue *queue, const struct json *doc, struct label **ret);
 void selector_free(struct label *selector, size_t len);
 
 /* ---- work.c ---- */
@@ -199,6 +203,7 @@ bool cards_text_read(const char *text, uint32_t node, struct slot *ret, uint32_t
 /* ---- life.c: what becomes of runs and pods ---- */
 void life_pod(struct queue *queue, struct unit *unit); /* the pods of a run have changed */
 void life_over(struct queue *queue, struct unit *unit, enum phase phase, const char *reason);
+void life_ending_set(struct queue *queue, const char *row, const struct json *doc);
 void life_ending_clear(struct queue *queue);
 void life_spans_open(struct queue *queue, struct unit *unit);
 void life_spans_close(struct queue *queue, struct unit *unit);
@@ -208,6 +213,9 @@ void life_record(struct queue *queue, struct unit *unit, enum phase phase, const
 /* Writes a TrainingJob's status from its unit. */
 int life_write(struct queue *queue, struct unit *unit);
 void life_phase(struct unit *unit, enum phase phase, int64_t now); /* with its times */
+
+/* ---- keep.c ---- */
+void keep_guard(struct registry *registry);
 
 /* ---- samples.c ---- */
 void samples_load(struct queue *queue);
@@ -237,8 +245,10 @@ enum phase row_phase(struct queue *queue, const char *uid);
 /* The units of a row: of a Job several. */
 typedef VEC(struct unit *) unit_list;
 void row_units(struct queue *queue, const char *uid, unit_list *ret);
-/* The document of the row's object (in the arena), or NULL. */
+/* The row's object, or NULL; of a Job also while its end is being recorded. */
 const struct object *row_object(struct queue *queue, const char *uid);
+/* Is it theirs? An admin of this machine works under the name of root. */
+bool row_mine(const struct identity *who, const char *user, const char *ns);
 
 /* ---- changing objects ---- */
 int edit_object(struct queue *queue, const struct object *object, registry_edit edit, void *arg,

@@ -81,6 +81,30 @@ static void record_end(struct queue *queue, const struct object *job, enum phase
     json_write(&text, out);
     record.doc = buf_view(&text);
     store_record(queue->store, &record);
+    life_ending_set(queue, job->uid, out);
+    queue_soon(queue); /* forgets that when it is on the disk */
+}
+
+static void keep_job(struct queue *queue, struct object *job)
+{
+    object_unref(map_set(queue->jobs, str_from(job->uid), job));
+}
+
+void job_row_load(struct queue *queue)
+{
+    OBJECTS_EACH(store_list(queue->store, KIND_JOB, NULL), it)
+        keep_job(queue, object_ref(*it));
+}
+
+void job_row_free(struct queue *queue)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(queue->jobs, &at, &key, &value))
+        object_unref(value);
+    map_free(queue->jobs);
 }
 
 void job_row_changed(struct queue *queue, const struct store_event *event)
@@ -89,10 +113,14 @@ void job_row_changed(struct queue *queue, const struct store_event *event)
 
     queue->revision++;
     notify_row(queue, job->uid);
+    if (event->op != STORE_DELETED)
+        keep_job(queue, object_ref(job));
     if (event->op == STORE_MODIFIED && is_over(job) && !is_over(event->before))
         record_end(queue, job, job_row_phase(queue, job));
     else if (event->op == STORE_DELETED && !is_over(event->before ? event->before : job))
         record_end(queue, event->before ? event->before : job, PHASE_CANCELLED);
+    if (event->op == STORE_DELETED)
+        object_unref(map_remove(queue->jobs, str_from(job->uid)));
     UNITS_EACH(queue, it) /* labels of a Job count for its pods */
     if (it->job && streq(it->job, job->uid))
         queue_dirty(queue, it->uid);

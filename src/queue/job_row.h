@@ -3,6 +3,8 @@
 
 #include "queue/internal.h"
 
+void job_row_load(struct queue *queue);
+void job_row_free(struct queue *queue);
 void job_row_changed(struct queue *queue, const struct store_event *event);
 /* Which phase a Job's document is in, by its conditions and its pods. */
 enum phase job_row_phase(struct queue *queue, const struct object *job);

@@ -105,15 +105,11 @@ int queue_epoch_done(struct queue *queue, const char *job, uint32_t done, double
     unit->w.saved_ms = unit->epoch_at_ms = now;
     take_peak(queue, unit);
     record_epoch(queue, unit, now, seconds);
-    if (unit->samples_iterations == 0) { /* it sends no profiles: epochs tell as much */
-        struct sample sample = {.gpus = unit->w.placement.len,
-                                .shared = unit_shared(queue, unit),
-                                .iterations = 1,
-                                .iteration_s = seconds,
-                                .epoch_s = seconds};
+    if (!unit->epochs_profiled) {
+        struct sample sample = {
+            .gpus = unit->w.placement.len, .shared = unit_shared(queue, unit), .epoch_s = seconds};
 
-        if (!unit->training_set)
-            samples_add(queue, unit, &sample);
+        samples_add(queue, unit, &sample);
     }
     unit_forecast(queue, unit);
     life_write(queue, unit);
@@ -133,8 +129,10 @@ int queue_profile(struct queue *queue, const char *job, const struct queue_profi
     if (!(profile->iteration_s >= 0) || profile->iteration_s > 1e6 || !(profile->epoch_s >= 0) ||
         profile->epoch_s > 1e8)
         return err_set(err, ERR_INVALID, "a time that cannot be");
-    if (profile->epoch_s > 0)
+    if (profile->epoch_s > 0) {
         unit->last_epoch_s = profile->epoch_s;
+        unit->epochs_profiled = true;
+    }
     if (profile->rank != 0 || profile->iterations <= unit->samples_iterations)
         return 0;
     sample.iterations = (uint32_t)(profile->iterations - unit->samples_iterations);

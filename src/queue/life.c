@@ -224,6 +224,16 @@ void life_record(struct queue *queue, struct unit *unit, enum phase phase, const
     put_record(queue, &record, doc);
 }
 
+/* Which part of a card a slot is. */
+static double share_of(const struct queue *queue, const struct slot *slot)
+{
+    const struct node *node = &queue->cluster.nodes[slot->node];
+
+    if (slot->card < node->gpu_count && node->gpus[slot->card].mem_mib > slot->mib)
+        return (double)slot->mib / node->gpus[slot->card].mem_mib;
+    return 1;
+}
+
 static void put_span(struct queue *queue, struct unit *unit, uint32_t slot, int64_t seq, int64_t start,
                      int64_t end)
 {
@@ -240,6 +250,7 @@ static void put_span(struct queue *queue, struct unit *unit, uint32_t slot, int6
 
     json_set_int(&arena, doc, "index", at->card);
     json_set_int(&arena, doc, "mib", at->mib);
+    json_set_real(&arena, doc, "share", share_of(queue, at));
     json_set_string(&arena, doc, "name", unit->w.name ? unit->w.name : unit->name);
     json_set_string(&arena, doc, "unit", unit->uid);
     json_set_int(&arena, doc, "run", unit->run);
@@ -268,16 +279,13 @@ void life_spans_close(struct queue *queue, struct unit *unit)
 
     for (uint32_t i = 0; i < unit->w.placement.len && at < unit->spans.len; i++) {
         const struct slot *slot = &unit->w.placement.v[i];
-        double share = 1;
-        const struct node *node = &queue->cluster.nodes[slot->node];
 
         if (slot->card == SLOT_CPU)
             continue;
-        if (slot->card < node->gpu_count && node->gpus[slot->card].mem_mib > slot->mib)
-            share = (double)slot->mib / node->gpus[slot->card].mem_mib;
         put_span(queue, unit, i, unit->spans.v[at], unit->span_starts.v[at], now);
         if (unit->w.user)
-            usage_add(queue->usage, unit->w.user, now, share * (double)(now - unit->span_starts.v[at]));
+            usage_add(queue->usage, unit->w.user, now,
+                      share_of(queue, slot) * (double)(now - unit->span_starts.v[at]));
         at++;
     }
     unit->spans.len = unit->span_starts.len = 0;
@@ -355,12 +363,15 @@ static void put_ended(struct queue *queue, struct unit *unit, enum phase phase)
     json_set_real(&arena, doc, "ranSeconds", (double)unit->ran_ms / 1000);
     json_set_real(&arena, doc, "gpuHours", gpu_hours);
     put_record(queue, &record, doc);
-    {
-        CLEANUP(buf_done) struct buf text = {0};
+    life_ending_set(queue, unit_row(unit), doc);
+}
 
-        json_write(&text, doc);
-        free(map_set(queue->ending, str_from(unit->uid), buf_take(&text)));
-    }
+void life_ending_set(struct queue *queue, const char *row, const struct json *doc)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    json_write(&text, doc);
+    free(map_set(queue->ending, str_from(row), buf_take(&text)));
 }
 
 void life_ending_clear(struct queue *queue)

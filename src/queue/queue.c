@@ -2,6 +2,7 @@
 #include "queue/queue.h"
 
 #include "queue/internal.h"
+#include "queue/job_row.h"
 
 #define STOP_MIN_MS 60000
 #define STOP_MAX_MS 3600000
@@ -21,6 +22,7 @@ static void drop_all(struct queue *queue)
 {
     UNITS_EACH(queue, it)
     unit_free(it);
+    job_row_free(queue);
     map_free(queue->units);
     map_free(queue->by_id);
     map_free(queue->dirty);
@@ -37,6 +39,8 @@ static void load(struct queue *queue)
     struct sched_options options = options_of(&queue->config);
 
     queue->units = map_new();
+    queue->jobs = map_new();
+    job_row_load(queue);
     queue->by_id = map_new();
     queue->dirty = map_new();
     queue->usage =
@@ -121,6 +125,7 @@ static void load_all(struct queue *queue)
 void queue_reload(struct queue *queue)
 {
     drop_all(queue);
+    life_ending_clear(queue);
     load_all(queue);
     queue_soon(queue);
 }
@@ -158,6 +163,7 @@ int queue_new(const struct queue_config *config, struct queue **ret, struct err 
     queue->tick = loop_timer_new(queue->loop, queue_tick, queue);
     queue->notify_timer = loop_timer_new(queue->loop, notify_later, queue);
     queue->revision = (uint64_t)now_ms(); /* goes on over restarts */
+    keep_guard(queue->registry);
     load_all(queue);
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
         store_watch(queue->store, watched[i], NULL, store_revision(queue->store), queue_on_store, NULL, queue,

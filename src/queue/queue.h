@@ -29,6 +29,7 @@ struct registry;
 #define QUEUE_MEMORY_ANNOTATION "berth.dev/gpu-memory" /* label or annotation of pods: MiB of a share */
 #define QUEUE_NODE_ANNOTATION   "berth.dev/cards" /* of nodes: [{"index","uuid","model","mib","declared"}] */
 #define QUEUE_GPU               "nvidia.com/gpu"
+#define QUEUE_ADMIN_USER        "root" /* whose the training jobs of this machine's admin are */
 
 /* What a measurement found of one pod on one card. */
 struct queue_memory {

@@ -64,7 +64,17 @@ void row_cards(struct queue *queue, const struct unit *unit, struct arena *arena
 
 const struct object *row_object(struct queue *queue, const char *uid)
 {
-    return store_by_uid(queue->store, uid);
+    const struct object *object = store_by_uid(queue->store, uid);
+
+    return object ? object : map_get(queue->jobs, str_from(uid));
+}
+
+bool row_mine(const struct identity *who, const char *user, const char *ns)
+{
+    if (!who)
+        return false;
+    return streq(who->user, user) || streq(who->user, ns) ||
+           (streq(user, QUEUE_ADMIN_USER) && starts_with(who->user, "system:") && access_is_admin(who));
 }
 
 static int by_name(const void *a, const void *b)
@@ -81,7 +91,7 @@ void row_units(struct queue *queue, const char *uid, unit_list *ret)
         vec_push(ret, unit);
         return;
     }
-    object = store_by_uid(queue->store, uid);
+    object = row_object(queue, uid);
     if (object && object->kind->id != KIND_JOB)
         return;
     UNITS_EACH(queue, it)
@@ -98,7 +108,7 @@ enum phase row_phase(struct queue *queue, const char *uid)
 
     if (unit && !unit->job)
         return unit->w.phase;
-    object = store_by_uid(queue->store, uid);
+    object = row_object(queue, uid);
     if (object && object->kind->id == KIND_JOB)
         return job_row_phase(queue, object);
     return PHASE_CANCELLED; /* not in the queue */
@@ -145,17 +155,6 @@ static const char *reason_of(struct row *row)
     return row->first && row->first->reason ? row->first->reason : "";
 }
 
-static bool is_mine(const struct row *row, const char *user)
-{
-    const struct identity *who = row->who;
-
-    if (!who)
-        return false;
-    if (user && streq(user, who->user))
-        return true;
-    return row->object && streq(row->object->ns, who->user);
-}
-
 static int64_t ordinal_of(struct row *row)
 {
     int64_t most = 0;
@@ -164,6 +163,19 @@ static int64_t ordinal_of(struct row *row)
         int64_t ordinal = live_ordinal(row->queue->live, (*it)->w.id);
 
         most = ordinal > most ? ordinal : most;
+    }
+    return most;
+}
+
+/* Of a Job: up to the last of its pods. */
+static int64_t global_of(struct row *row)
+{
+    int64_t most = 0;
+
+    VEC_EACH(&row->units, it) {
+        int64_t global = explain_global(row->queue, *it);
+
+        most = global > most ? global : most;
     }
     return most;
 }
@@ -190,7 +202,11 @@ static void set_identity(struct row *row)
                     : unit                   ? unit->name
                                              : "");
     json_set_string(arena, out, "user", user);
-    json_set_bool(arena, out, "mine", is_mine(row, user));
+    json_set_bool(arena, out, "mine",
+                  row_mine(row->who, user,
+                           row->object ? row->object->ns
+                           : unit      ? unit->ns
+                                       : NULL));
     labels = json_set_object(arena, out, "labels");
     for (uint32_t i = 0; row->object && i < row->object->label_count; i++)
         json_set_str(arena, labels, row->object->labels[2 * i],
@@ -256,11 +272,15 @@ static void set_progress(struct row *row)
     struct json *out = row->out;
     const struct unit *unit = row->first;
     bool training = unit && unit->kind == KIND_TRAINING_JOB;
+    /* One epoch that nobody reports is a script that knows of none. */
+    bool counts = training && (unit->w.epochs_done || unit->w.epochs_total > 1);
     int64_t from = 0;
 
-    set_count(arena, out, "epochsDone", training ? unit->w.epochs_done : 0, training);
-    set_count(arena, out, "epochsTotal", training ? unit->w.epochs_total : 0, training);
-    if (training && unit->w.epochs_total)
+    set_count(arena, out, "epochsDone", training ? unit->w.epochs_done : 0, counts);
+    set_count(arena, out, "epochsTotal", training ? unit->w.epochs_total : 0, counts);
+    if (training && row->phase == PHASE_SUCCEEDED)
+        json_set_real(arena, out, "progress", 1);
+    else if (counts && unit->w.epochs_total)
         json_set_real(arena, out, "progress", (double)unit->w.epochs_done / unit->w.epochs_total);
     else
         json_set_null(arena, out, "progress");
@@ -328,8 +348,7 @@ static void set_state(struct row *row)
     set_count(arena, row->out, "position", row->wait ? row->wait->position : 0,
               row->wait && phase_is_waiting(row->phase));
     json_set_real(arena, row->out, "ordinal", (double)ordinal / 1000);
-    json_set_real(arena, row->out, "globalOrdinal",
-                  row->first ? (double)explain_global(row->queue, row->first) / 1000 : 0);
+    json_set_real(arena, row->out, "globalOrdinal", (double)global_of(row) / 1000);
     json_set_int(arena, row->out, "priority", row->first ? row->first->w.priority : 0);
 }
 
@@ -348,7 +367,7 @@ struct json *row_json(struct queue *queue, const struct identity *who, const cha
 {
     struct row row = {.queue = queue, .arena = arena, .who = who, .uid = uid};
 
-    row.object = store_by_uid(queue->store, uid);
+    row.object = row_object(queue, uid);
     row_units(queue, uid, &row.units);
     if (row.units.len == 0 && !(row.object && row.object->kind->id == KIND_JOB)) {
         vec_done(&row.units);

@@ -80,9 +80,16 @@ void samples_add(struct queue *queue, struct unit *unit, const struct sample *sa
 static bool add_span(void *arg, const struct record *record)
 {
     struct queue *queue = arg;
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct json *doc = NULL;
+    double share;
 
-    if (record->user && *record->user && record->until_ms > record->time_ms)
-        usage_add(queue->usage, record->user, record->until_ms, (double)(record->until_ms - record->time_ms));
+    if (!record->user || !*record->user || record->until_ms <= record->time_ms ||
+        json_parse(record->doc, &arena, &doc, NULL, NULL) < 0)
+        return true;
+    share = json_get(doc, "share") ? real_of(json_get(doc, "share")) : 1;
+    usage_add(queue->usage, record->user, record->until_ms,
+              share * (double)(record->until_ms - record->time_ms));
     return true;
 }
 

@@ -14,9 +14,12 @@ static const char *row_of(struct queue *queue, const struct object *object)
     for (uint32_t i = 0; object->kind->id == KIND_POD && i < object->owner_count; i++) {
         char uid[64];
         const struct object *owner;
+        const struct unit *unit;
 
         snprintf(uid, sizeof(uid), "%.*s", STR_ARG(object->owners[i]));
-        owner = store_by_uid(queue->store, uid);
+        if ((unit = unit_find(queue, uid)))
+            return unit_row(unit);
+        owner = row_object(queue, uid);
         if (owner && (owner->kind->id == KIND_JOB || owner->kind->id == KIND_TRAINING_JOB))
             return owner->uid;
     }
@@ -67,6 +70,52 @@ static void search_all(struct queue *queue, struct search *search)
         search_kind(queue, kinds_of_rows[i], search);
 }
 
+static bool is_called(const struct search *search, const char *ns, const char *name)
+{
+    return streq(name, search->name) && (!search->ns || streq(ns, search->ns));
+}
+
+static void search_ending(struct queue *queue, struct search *search)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(queue->ending, &at, &key, &value)) {
+        CLEANUP(arena_done) struct arena arena = {0};
+        struct json *doc = NULL;
+
+        if (json_parse(str_from(value), &arena, &doc, NULL, NULL) == 0 &&
+            is_called(search, json_get_string(doc, "namespace"), json_get_string(doc, "name")))
+            hit(search, arena_strndup(&arena, key.s, key.len));
+    }
+}
+
+/* Those whose object has gone, while the queue has not let go of them or their end is not on the disk. */
+static void search_leaving(struct queue *queue, const char *id, struct search *search)
+{
+    const struct unit *unit = unit_find(queue, id);
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    if (unit || map_get(queue->ending, str_from(id)) || map_get(queue->jobs, str_from(id))) {
+        hit(search, unit ? unit_row(unit) : id);
+        return;
+    }
+    UNITS_EACH(queue, it)
+    if (is_called(search, it->ns, it->name) || (it->job && is_called(search, it->ns, it->job_name)))
+        hit(search, unit_row(it));
+    while (map_next(queue->jobs, &at, &key, &value)) {
+        const struct object *job = value;
+
+        if (is_called(search, job->ns, job->name))
+            hit(search, job->uid);
+    }
+    if (!search->hits)
+        search_ending(queue, search);
+}
+
 static bool search_record(void *arg, const struct record *record)
 {
     struct search *search = arg;
@@ -74,8 +123,7 @@ static bool search_record(void *arg, const struct record *record)
     struct json *doc = NULL;
 
     if (json_parse(record->doc, &arena, &doc, NULL, NULL) < 0 ||
-        !streq(json_get_string(doc, "name"), search->name) ||
-        (search->ns && !streq(json_get_string(doc, "namespace"), search->ns)))
+        !is_called(search, json_get_string(doc, "namespace"), json_get_string(doc, "name")))
         return true;
     hit(search, record->job);
     return false;
@@ -120,6 +168,8 @@ int queue_find(struct queue *queue, const char *id, const char *own, struct aren
         search.ns = NULL;
         search_all(queue, &search);
     }
+    if (!search.hits)
+        search_leaving(queue, id, &search);
     if (!search.hits && find_ended(queue, id, &search, err) < 0)
         return -1;
     if (search.hits > 1)
@@ -167,9 +217,9 @@ static bool take_ended(void *arg, const struct record *record)
 
     if (json_parse(record->doc, ended->arena, &ended->doc, NULL, NULL) < 0)
         return true;
-    json_set_bool(ended->arena, ended->doc, "mine",
-                  ended->who && (streq(ended->who->user, json_get_string(ended->doc, "user")) ||
-                                 streq(ended->who->user, json_get_string(ended->doc, "namespace"))));
+    json_set_bool(
+        ended->arena, ended->doc, "mine",
+        row_mine(ended->who, json_get_string(ended->doc, "user"), json_get_string(ended->doc, "namespace")));
     return false;
 }
 

@@ -224,8 +224,19 @@ static void read_priority(struct queue *queue, struct unit *unit, const struct o
     unit->w.priority = value;
 }
 
+/* Which nodes will do; anew when they have changed. */
+static void read_selector(struct queue *queue, struct unit *unit, const struct json *doc)
+{
+    if (unit->world == queue->world)
+        return;
+    selector_free(unit->selector, unit->w.selector.len);
+    unit->w.selector.len = world_selector(queue, doc, &unit->selector);
+    unit->w.selector.v = unit->selector;
+    unit->world = queue->world;
+}
+
 static void read_common(struct queue *queue, struct unit *unit, const struct object *object,
-                        const struct json *doc, const struct json *pod_spec, bool fresh)
+                        const struct json *doc, bool fresh)
 {
     const struct json *notes = json_at(doc, "metadata.annotations");
 
@@ -233,12 +244,11 @@ static void read_common(struct queue *queue, struct unit *unit, const struct obj
     read_priority(queue, unit, object, doc);
     unit->w.asked = unit->w.asked || json_get(notes, CLAIM_ANNOTATION) != NULL;
     unit->w.keep = streq(json_get_string(notes, KEEP_ANNOTATION), "true");
+    read_selector(queue, unit, doc);
     if (!fresh)
         return;
     unit->w.submit_ms = submit_ms(queue, doc);
     unit->since_ms = unit->w.submit_ms;
-    unit->w.selector.len = world_selector(queue, pod_spec, &unit->selector);
-    unit->w.selector.v = unit->selector;
 }
 
 /* ---- pods ---- */
@@ -295,6 +305,8 @@ static void read_job(struct queue *queue, struct unit *unit, const struct json *
     if (!job)
         return;
     job_doc = object_json(job, &arena);
+    unit->w.keep = unit->w.keep ||
+                   streq(json_get_string(json_at(job_doc, "metadata.annotations"), KEEP_ANNOTATION), "true");
     unit->w.submit_ms = time_of(json_at(job_doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC;
     unit->w.asked =
         unit->w.asked || json_get(json_at(job_doc, "metadata.annotations"), CLAIM_ANNOTATION) != NULL;
@@ -410,7 +422,7 @@ struct unit *unit_read_pod(struct queue *queue, const struct object *object)
     if (!queues(doc, object, bound))
         return NULL;
     unit = unit_need(queue, object, &fresh);
-    read_common(queue, unit, object, doc, json_get(doc, "spec"), fresh);
+    read_common(queue, unit, object, doc, fresh);
     read_pod_demand(unit, object, doc, &arena);
     read_job(queue, unit, doc);
     if (fresh)
@@ -583,7 +595,7 @@ struct unit *unit_read_training(struct queue *queue, const struct object *object
     if (!unit && phase_is_over(phase_of(json_at_string(doc, "status.phase"))))
         return NULL;
     unit = unit_need(queue, object, &fresh);
-    read_common(queue, unit, object, doc, spec, fresh);
+    read_common(queue, unit, object, doc, fresh);
     if (fresh)
         read_training_status(queue, unit, json_get(doc, "status"));
     read_training_spec(queue, unit, spec, fresh);

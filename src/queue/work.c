@@ -279,6 +279,8 @@ static void work(void *arg)
         queue_soon(queue);
     if (!store_durable(queue->store))
         store_defer(queue->store, settled, life_ref(queue->life));
+    else
+        life_ending_clear(queue);
     if (map_len(queue->units) && !loop_timer_active(queue->tick))
         loop_timer_set(queue->tick, TICK_MS * NSEC_PER_MSEC);
 }

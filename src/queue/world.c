@@ -1,10 +1,13 @@
 /* Nodes as sched sees them. A node keeps its place for good; one whose object has gone takes no new work. */
+#include "control/affinity.h"
 #include "control/util.h"
 #include "queue/internal.h"
 
 #define TAINT_LABEL  "berth.dev/-taints" /* no label can be called that */
 #define TAINT_NONE   "none"
-#define CARD_MIB     16384 /* of a card of which only the number is known */
+#define NODE_LABEL   "berth.dev/-node" /* its name */
+#define NODE_NONE    "-"               /* no node is called that */
+#define CARD_MIB     16384             /* of a card of which only the number is known */
 #define SELECTOR_MAX 64
 
 uint32_t world_node(const struct queue *queue, const char *name)
@@ -38,13 +41,14 @@ static const char *taints_text(struct arena *arena, const struct json *node)
 static void read_labels(struct arena *arena, const struct json *doc, struct node *node)
 {
     const struct json *labels = json_at(doc, "metadata.labels");
-    struct label *v = arena_alloc(arena, sizeof(*v) * (json_len(labels) + 1));
+    struct label *v = arena_alloc(arena, sizeof(*v) * (json_len(labels) + 2));
 
     JSON_EACH_MEMBER(labels, it) {
         v[node->labels.len++] =
             (struct label){arena_strdup(arena, it->key), arena_strdup(arena, json_string_or(&it->value, ""))};
     }
     v[node->labels.len++] = (struct label){TAINT_LABEL, taints_text(arena, doc)};
+    v[node->labels.len++] = (struct label){NODE_LABEL, node->name};
     node->labels.v = v;
 }
 
@@ -142,6 +146,7 @@ bool world_read(struct queue *queue)
         struct arena old = queue->cluster_arena;
 
         queue->cluster_arena = arena;
+        queue->world++;
         queue->cluster = (struct cluster){nodes, (uint32_t)queue->nodes.len};
         if (queue->live)
             live_cluster(queue->live, &queue->cluster);
@@ -222,21 +227,40 @@ static char *tolerated(const struct queue *queue, const struct json *spec)
     return any ? buf_take(&text) : NULL;
 }
 
-size_t world_selector(const struct queue *queue, const struct json *spec, struct label **ret)
+/* "a|b": the nodes that a pod's required affinity takes; NULL: it has none. */
+static char *wanted_nodes(const struct queue *queue, const struct json *pod)
 {
-    const struct json *selector = json_get(spec, "nodeSelector");
-    char *taints = tolerated(queue, spec);
+    const struct json *terms = affinity_terms(pod);
+    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(buf_done) struct buf text = {0};
+
+    if (!terms)
+        return NULL;
+    OBJECTS_EACH(store_list(queue->store, KIND_NODE, NULL), it)
+        if (affinity_takes(terms, object_json(*it, &arena)))
+            buf_printf(&text, "%s%s", text.len ? "|" : "", (*it)->name);
+    if (!text.len)
+        buf_puts(&text, NODE_NONE);
+    return buf_take(&text);
+}
+
+size_t world_selector(const struct queue *queue, const struct json *doc, struct label **ret)
+{
+    const struct json *spec = json_get(doc, "spec"), *selector = json_get(spec, "nodeSelector");
+    char *taints = tolerated(queue, spec), *nodes = wanted_nodes(queue, doc);
     size_t len = 0;
 
     *ret = NULL;
-    if (json_len(selector) == 0 && !taints)
+    if (json_len(selector) == 0 && !taints && !nodes)
         return 0;
-    *ret = mem_zalloc(sizeof(**ret) * (SELECTOR_MAX + 1));
+    *ret = mem_zalloc(sizeof(**ret) * (SELECTOR_MAX + 2));
     JSON_EACH_MEMBER(selector, it)
         if (len < SELECTOR_MAX)
             (*ret)[len++] = (struct label){mem_strdup(it->key), mem_strdup(json_string_or(&it->value, ""))};
     if (taints)
         (*ret)[len++] = (struct label){mem_strdup(TAINT_LABEL), taints};
+    if (nodes)
+        (*ret)[len++] = (struct label){mem_strdup(NODE_LABEL), nodes};
     return len;
 }
 

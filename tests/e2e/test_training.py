@@ -64,10 +64,7 @@ class Lab:
 
     def until(self, uid, what, condition, timeout=60):
         def look():
-            answer = self.daemon.request("GET", f"/v1/queue/{uid}")
-            if answer.code == 404:  # for an instant, between its end and the record of it
-                return None
-            job = answer.json()
+            job = self.job(uid)
             assert job["state"] != "Failed", json.dumps(job, indent=1) + self.logs(uid)
             return job if condition(job) else None
         try:

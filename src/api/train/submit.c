@@ -53,6 +53,9 @@ static struct json *make_doc(struct call *call, const struct train_request *requ
     json_set_string(call->arena, meta, "namespace", ns);
     if (request->labels)
         json_set(call->arena, meta, "labels", *request->labels);
+    if (starts_with(call->who.user, "system:") && access_is_admin(&call->who) &&
+        !json_get(json_get(meta, "labels"), "user"))
+        json_set_string(call->arena, json_need_object(call->arena, meta, "labels"), "user", QUEUE_ADMIN_USER);
     if (!streq(request->name, name))
         json_set_string(call->arena, json_set_object(call->arena, meta, "annotations"), NAME_ANNOTATION,
                         request->name);

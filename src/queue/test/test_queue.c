@@ -1,0 +1,482 @@
+/* The queue over a store in memory: who stands where, what is known of jobs that leave, who may what. */
+#include "base/test/test.h"
+#include "base/yaml.h"
+#include "control/util.h"
+#include "queue/internal.h"
+#include "registry/access.h"
+
+#define TURNS 200
+
+struct fixture {
+    struct loop *loop;
+    struct store *store;
+    struct registry *registry;
+    struct queue *queue;
+    struct arena arena;
+    struct failure failure;
+    struct identity admin, ann;
+};
+
+static void settle(struct fixture *f)
+{
+    for (int i = 0; i < TURNS; i++) {
+        assert_int_equal(loop_turn(f->loop, 1, NULL), 0);
+        if (store_durable(f->store) && !f->queue->working && i > 3)
+            return;
+    }
+}
+
+static struct json *yaml(struct fixture *f, const char *text)
+{
+    struct err err = {0};
+    struct json *doc = NULL;
+
+    if (yaml_parse_one(str_from(text), &f->arena, &doc, &err) < 0)
+        fail_msg("%s", err.msg);
+    return doc;
+}
+
+static int create_as(struct fixture *f, const struct identity *who, int kind, const char *text, char uid[64])
+{
+    const struct kind *of = kind_by_id(kind);
+    struct write write = {.who = who, .arena = &f->arena, .failure = &f->failure};
+    struct written written;
+
+    f->failure = (struct failure){0};
+    if (registry_create(f->registry, &write, of, of->namespaced ? "default" : "", yaml(f, text), &written) <
+        0)
+        return -1;
+    snprintf(uid, 64, "%s", written.object->uid);
+    return 0;
+}
+
+static void create(struct fixture *f, int kind, const char *text, char uid[64])
+{
+    if (create_as(f, NULL, kind, text, uid) < 0)
+        fail_msg("%s", f->failure.message);
+}
+
+static bool edit_status(void *arg, struct arena *arena, struct json *doc)
+{
+    json_set(arena, doc, "status", *json_copy(arena, arg));
+    return true;
+}
+
+static void set_status(struct fixture *f, const char *uid, const char *text)
+{
+    assert_int_equal(
+        edit_object(f->queue, store_by_uid(f->store, uid), edit_status, yaml(f, text), &f->failure), 0);
+}
+
+static void drop(struct fixture *f, const char *uid)
+{
+    const struct object *object = store_by_uid(f->store, uid);
+    struct write write = {.arena = &f->arena, .failure = &f->failure};
+    struct delete_options options = {.has_grace = true, .propagation = PROPAGATE_BACKGROUND};
+    struct written written;
+
+    assert_int_equal(
+        registry_delete(f->registry, &write, object->kind, object->ns, object->name, &options, &written), 0);
+}
+
+static void start(struct fixture *f)
+{
+    struct queue_config config = {.loop = f->loop, .registry = f->registry};
+
+    assert_int_equal(queue_new(&config, &f->queue, NULL), 0);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = NEW(struct fixture);
+    char uid[64];
+
+    f->loop = loop_new();
+    assert_int_equal(store_open(":memory:", f->loop, &f->store, NULL), 0);
+    f->registry = registry_new(f->store);
+    f->admin = (struct identity){
+        .user = "system:admin", .groups = {"system:masters", "system:authenticated"}, .group_count = 2};
+    f->ann = (struct identity){.user = "ann", .groups = {"system:authenticated"}, .group_count = 1};
+    create(f, KIND_NAMESPACE, "metadata: {name: default}", uid);
+    create(f, KIND_NODE,
+           "metadata: {name: lab, labels: {zone: a, size: '4'}, annotations: {berth.dev/cards: "
+           "'[{\"index\":0,\"uuid\":\"G0\",\"mib\":8000},{\"index\":1,\"uuid\":\"G1\",\"mib\":8000}]'}}\n",
+           uid);
+    start(f);
+    set_status(f, uid,
+               "{conditions: [{type: Ready, status: 'True'}], allocatable: {cpu: '8', memory: 32Gi, "
+               "nvidia.com/gpu: '2'}}");
+    settle(f);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    queue_free(f->queue);
+    registry_free(f->registry);
+    store_close(f->store);
+    loop_turn(f->loop, 0, NULL);
+    loop_free(f->loop);
+    arena_done(&f->arena);
+    free(f);
+    return 0;
+}
+
+/* The job as GET /v1/queue/ID has it. */
+static struct json *show(struct fixture *f, const char *id)
+{
+    struct err err = {0};
+    struct json *row = NULL;
+    const char *uid = NULL;
+
+    if (queue_find(f->queue, id, NULL, &f->arena, &uid, &err) < 0 ||
+        queue_show(f->queue, &f->admin, uid, &f->arena, &row, &err) < 0)
+        fail_msg("%s: %s", id, err.msg);
+    return row;
+}
+
+static void assert_state(struct fixture *f, const char *id, const char *state)
+{
+    assert_string_equal(json_get_string(show(f, id), "state"), state);
+}
+
+static double real_at(const struct json *doc, const char *key)
+{
+    const struct json *value = json_get(doc, key);
+
+    return json_is(value, JSON_REAL) ? value->real : (double)json_int(value, -1);
+}
+
+#define TRAINING(name, more) "{metadata: {name: " name ", labels: {user: ann}}, spec: {image: x" more "}}"
+#define POD(name, more)                                                                                      \
+    "{metadata: {name: " name ", labels: {user: ann}}, spec: {containers: [{name: c, image: x, resources: "  \
+    "{limits: {nvidia.com/gpu: 1}}}]" more "}}"
+
+/* ---- those that leave ---- */
+
+static void test_a_job_is_found_at_every_instant_of_its_end(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("one", ""), uid);
+    assert_state(f, uid, "Pending");
+    settle(f);
+    assert_state(f, "one", "Running");
+    drop(f, uid);
+    for (int i = 0; i < 20; i++) {
+        show(f, uid);
+        show(f, "default/one");
+        loop_turn(f->loop, 1, NULL);
+    }
+    drop(f, store_get(f->store, KIND_POD, "default", "one-1")->uid); /* its processes have gone */
+    for (int i = 0; i < 20; i++) {
+        show(f, uid);
+        show(f, "default/one");
+        loop_turn(f->loop, 1, NULL);
+    }
+    assert_state(f, uid, "Cancelled");
+    assert_state(f, "one", "Cancelled");
+}
+
+static void test_a_cancelled_job_is_found_before_that_is_stored(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("one", ", minGPUs: 3"), uid);
+    settle(f);
+    assert_int_equal(queue_cancel(f->queue, NULL, uid, NULL), 0);
+    assert_state(f, uid, "Cancelled");
+    drop(f, uid);
+    for (int i = 0; i < 20; i++) {
+        assert_state(f, uid, "Cancelled");
+        assert_state(f, "one", "Cancelled");
+        loop_turn(f->loop, 1, NULL);
+    }
+}
+
+static void test_a_deleted_pod_is_found(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+
+    create(f, KIND_POD, POD("p", ""), uid);
+    settle(f);
+    assert_state(f, "p", "Running");
+    drop(f, uid);
+    for (int i = 0; i < 20; i++) {
+        show(f, uid);
+        show(f, "p");
+        loop_turn(f->loop, 1, NULL);
+    }
+    assert_state(f, uid, "Cancelled");
+}
+
+static size_t history_len(struct fixture *f)
+{
+    struct queue_history_query query = {0};
+    struct json *out = NULL;
+
+    assert_int_equal(queue_history(f->queue, NULL, &query, &f->arena, &out, NULL), 0);
+    return json_len(json_get(out, "jobs"));
+}
+
+#define JOB                                                                                                  \
+    "{metadata: {name: batch, labels: {user: cyd}}, spec: {template: {spec: {restartPolicy: Never, "         \
+    "containers: [{name: c, image: x}]}}}}"
+
+static void test_a_deleted_job_without_pods_leaves_a_row(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+    struct json *row;
+
+    create(f, KIND_JOB, JOB, uid);
+    settle(f);
+    drop(f, uid);
+    for (int i = 0; i < 20; i++) {
+        show(f, uid);
+        show(f, "batch");
+        loop_turn(f->loop, 1, NULL);
+    }
+    row = show(f, uid);
+    assert_string_equal(json_get_string(row, "state"), "Cancelled");
+    assert_string_equal(json_get_string(row, "name"), "batch");
+    assert_string_equal(json_get_string(row, "user"), "cyd");
+    assert_int_equal(history_len(f), 1);
+}
+
+static void test_the_global_ordinal_of_a_job_is_that_of_its_last_pod(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64], pod[64], text[1024];
+
+    create(f, KIND_JOB, JOB, uid);
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof(text),
+                 "{metadata: {name: batch-%d, labels: {user: cyd}, ownerReferences: [{apiVersion: batch/v1, "
+                 "kind: Job, name: batch, uid: %s, controller: true}]}, spec: {containers: [{name: c, image: "
+                 "x, resources: {limits: {nvidia.com/gpu: 1}}}]}}",
+                 i, uid);
+        create(f, KIND_POD, text, pod);
+    }
+    settle(f);
+    assert_state(f, pod, "Running");
+    assert_float_equal(real_at(show(f, uid), "globalOrdinal"), 2, 1e-6);
+}
+
+/* ---- epochs ---- */
+
+static int64_t ms_at(const struct json *row, const char *key)
+{
+    return time_of(json_get(row, key), 0) / NSEC_PER_MSEC;
+}
+
+static void test_epoch_times_make_the_estimate(void **state)
+{
+    struct fixture *f = *state;
+    int64_t now = now_ms();
+    struct json *row;
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("one", ", maxEpochs: 11, singleGPU: true"), uid);
+    settle(f);
+    assert_true(ms_at(show(f, uid), "eta") > now + 3600 * 1000); /* nothing is known yet */
+    assert_int_equal(queue_epoch_done(f->queue, uid, 1, 60, NULL), 0);
+    row = show(f, uid);
+    assert_true(ms_at(row, "eta") > now + 9 * 60000 && ms_at(row, "eta") < now + 11 * 60000);
+    assert_true(ms_at(row, "etaLow") < ms_at(row, "eta") && ms_at(row, "eta") < ms_at(row, "etaHigh"));
+    assert_true(ms_at(row, "etaLow") > now);
+    for (uint32_t i = 2; i <= 6; i++)
+        assert_int_equal(queue_epoch_done(f->queue, uid, i, 60, NULL), 0);
+    row = show(f, uid);
+    assert_true(ms_at(row, "eta") > now + 4 * 60000 && ms_at(row, "eta") < now + 6 * 60000);
+    /* The next one of the kind knows from the start. */
+    create(f, KIND_TRAINING_JOB, TRAINING("two", ", maxEpochs: 10, singleGPU: true"), uid);
+    settle(f);
+    row = show(f, uid);
+    assert_true(ms_at(row, "eta") > now + 9 * 60000 && ms_at(row, "eta") < now + 11 * 60000);
+}
+
+static void test_epochs_beside_profiles_without_a_set_size(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_profile profile = {.gpus = 1, .iterations = 50, .iteration_s = 0.25};
+    int64_t now = now_ms();
+    struct json *row;
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("one", ", maxEpochs: 11, singleGPU: true"), uid);
+    settle(f);
+    assert_int_equal(queue_profile(f->queue, uid, &profile, NULL), 0);
+    assert_int_equal(queue_epoch_done(f->queue, uid, 1, 30, NULL), 0);
+    row = show(f, uid);
+    assert_true(ms_at(row, "eta") > now + 9 * 30000 && ms_at(row, "eta") < now + 11 * 30000);
+}
+
+static void finish(struct fixture *f, const char *uid)
+{
+    life_over(f->queue, unit_find(f->queue, uid), PHASE_SUCCEEDED, "finished");
+    unit_drop(f->queue, unit_find(f->queue, uid));
+}
+
+static void test_progress_of_jobs_with_and_without_epochs(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+    struct json *row;
+
+    create(f, KIND_TRAINING_JOB, TRAINING("plain", ""), uid);
+    settle(f);
+    row = show(f, uid);
+    assert_true(json_is(json_get(row, "epochsTotal"), JSON_NULL));
+    assert_true(json_is(json_get(row, "progress"), JSON_NULL));
+    finish(f, uid);
+    row = show(f, uid);
+    assert_true(json_is(json_get(row, "epochsTotal"), JSON_NULL));
+    assert_float_equal(real_at(row, "progress"), 1, 1e-9);
+
+    create(f, KIND_TRAINING_JOB, TRAINING("net", ", maxEpochs: 4"), uid);
+    settle(f);
+    assert_int_equal(json_int(json_get(show(f, uid), "epochsTotal"), -1), 4);
+    assert_int_equal(queue_epoch_done(f->queue, uid, 1, 60, NULL), 0);
+    assert_float_equal(real_at(show(f, uid), "progress"), 0.25, 1e-9);
+    finish(f, uid); /* early stopping */
+    row = show(f, uid);
+    assert_int_equal(json_int(json_get(row, "epochsDone"), -1), 1);
+    assert_float_equal(real_at(row, "progress"), 1, 1e-9);
+}
+
+/* ---- whose ---- */
+
+static void test_what_the_admin_made_is_roots(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(row_mine(&f->admin, "root", "default"));
+    assert_false(row_mine(&f->admin, "ann", "default"));
+    assert_false(row_mine(&f->admin, NULL, "default"));
+    assert_true(row_mine(&f->ann, "ann", "lab"));
+    assert_true(row_mine(&f->ann, NULL, "ann"));
+    assert_false(row_mine(&f->ann, "root", "default"));
+    assert_false(row_mine(NULL, "root", "default"));
+}
+
+static void test_keep_is_for_admins(void **state)
+{
+    static const char text[] =
+        "{metadata: {name: %s, annotations: {berth.dev/keep: 'true'}}, spec: {image: x}}";
+    static const char job[] =
+        "{metadata: {name: b}, spec: {template: {metadata: {annotations: {berth.dev/keep: 'true'}}, spec: "
+        "{restartPolicy: Never, containers: [{name: c, image: x}]}}}}";
+    struct fixture *f = *state;
+    char doc[256], uid[64];
+
+    snprintf(doc, sizeof(doc), text, "hers");
+    assert_int_equal(create_as(f, &f->ann, KIND_TRAINING_JOB, doc, uid), -1);
+    assert_int_equal(f->failure.code, 403);
+    assert_string_equal(f->failure.message, "annotation berth.dev/keep: only admins may set it");
+    assert_int_equal(create_as(f, &f->ann, KIND_JOB, job, uid), -1);
+    assert_int_equal(create_as(f, &f->admin, KIND_JOB, job, uid), 0);
+    snprintf(doc, sizeof(doc), text, "his");
+    assert_int_equal(create_as(f, &f->admin, KIND_TRAINING_JOB, doc, uid), 0);
+    settle(f);
+    assert_true(unit_find(f->queue, uid)->w.keep);
+}
+
+/* ---- which node ---- */
+
+#define AFFINITY(what)                                                                                       \
+    ", affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "       \
+    "[{" what "}]}}}"
+
+static bool edit_labels(void *arg, struct arena *arena, struct json *doc)
+{
+    json_set_string(arena, json_need_object(arena, json_get(doc, "metadata"), "labels"), "zone", arg);
+    return true;
+}
+
+static void test_a_pod_waits_for_a_node_that_its_affinity_takes(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64], other[64];
+
+    create(f, KIND_POD,
+           POD("in", AFFINITY("matchExpressions: [{key: zone, operator: In, values: [a]}, {key: size, "
+                              "operator: Gt, values: ['3']}]")),
+           other);
+    create(f, KIND_POD, POD("out", AFFINITY("matchExpressions: [{key: zone, operator: In, values: [b]}]")),
+           uid);
+    settle(f);
+    assert_state(f, "in", "Running");
+    assert_state(f, "out", "Pending");
+    assert_string_equal(json_get_string(show(f, "out"), "reason"),
+                        "cannot run: no node has the labels it asks for");
+    assert_int_equal(edit_object(f->queue, store_get(f->store, KIND_NODE, "", "lab"), edit_labels,
+                                 (char *)"b", &f->failure),
+                     0);
+    settle(f);
+    assert_state(f, "out", "Running");
+    assert_state(f, "in", "Running"); /* ignored during execution */
+}
+
+static void test_a_pod_waits_for_a_node_that_its_selector_takes(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+
+    create(f, KIND_POD, POD("out", ", nodeSelector: {zone: b}"), uid);
+    create(f, KIND_POD, POD("in", ", nodeSelector: {zone: a}"), uid);
+    settle(f);
+    assert_state(f, "in", "Running");
+    assert_state(f, "out", "Pending");
+}
+
+/* ---- usage ---- */
+
+static void test_shares_count_as_shares_after_a_restart(void **state)
+{
+    struct fixture *f = *state;
+    struct unit *unit;
+    double before;
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("one", ", estimatedMemoryMiB: 2000, singleGPU: true"), uid);
+    settle(f);
+    unit = unit_find(f->queue, uid);
+    assert_int_equal(unit->spans.len, 1);
+    unit->span_starts.v[0] -= 3600 * 1000;
+    life_over(f->queue, unit, PHASE_SUCCEEDED, "finished");
+    settle(f);
+    before = usage_get(f->queue->usage, "ann", now_ms());
+    assert_float_equal(before, 900.0 * 1000, 5000);
+    queue_free(f->queue);
+    start(f);
+    assert_float_equal(usage_get(f->queue->usage, "ann", now_ms()), before, 5000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        TEST(test_a_job_is_found_at_every_instant_of_its_end),
+        TEST(test_a_cancelled_job_is_found_before_that_is_stored),
+        TEST(test_a_deleted_pod_is_found),
+        TEST(test_a_deleted_job_without_pods_leaves_a_row),
+        TEST(test_the_global_ordinal_of_a_job_is_that_of_its_last_pod),
+        TEST(test_epoch_times_make_the_estimate),
+        TEST(test_epochs_beside_profiles_without_a_set_size),
+        TEST(test_progress_of_jobs_with_and_without_epochs),
+        TEST(test_what_the_admin_made_is_roots),
+        TEST(test_keep_is_for_admins),
+        TEST(test_a_pod_waits_for_a_node_that_its_affinity_takes),
+        TEST(test_a_pod_waits_for_a_node_that_its_selector_takes),
+        TEST(test_shares_count_as_shares_after_a_restart),
+    };
+
+    return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
+}
