@@ -13,7 +13,7 @@
 
 struct pvc_view {
     const struct object *claim;
-    struct object *const *volumes; /* all there are */
+    const struct object *const *volumes; /* those it could get, and its own */
     size_t volume_count;
     bool in_use; /* by a pod that has not ended */
     int64_t now;

@@ -406,6 +406,8 @@ struct runner *runner_new(struct loop *loop, struct registry *registry)
     runner->effects->arena = &runner->arena;
     runner->job_pods = map_new();
     runner->usages = map_new();
+    runner->open_volumes = map_new();
+    runner->bound_volumes = map_new();
     runner->class_rv = -1;
     registry_add_admission(registry, runner_admit, runner);
     store_watch(runner->store, 0, NULL, store_revision(runner->store), runner_event, NULL, runner,
@@ -438,6 +440,7 @@ void runner_free(struct runner *runner)
     runner_forget(runner, NULL);
     map_free(runner->job_pods);
     map_free(runner->usages);
+    runner_volumes_done(runner);
     arena_done(&runner->class_arena);
     arena_done(&runner->arena);
     free(runner->effects);

@@ -7,6 +7,7 @@
 #include "control/control.h"
 #include "control/events.h"
 #include "control/priority.h"
+#include "control/pvc.h"
 #include "control/quota.h"
 #include "daemon/runner.h"
 #include "loop/loop.h"
@@ -53,11 +54,13 @@ struct runner {
     bool running; /* a run of the queue is asked for */
     struct event_queue *events;
     struct loop_timer *events_timer;
-    bool events_soon;        /* it fires within a second */
-    struct effects *effects; /* of the look at hand */
-    struct arena arena;      /* of the look at hand */
-    struct map *job_pods;    /* uid → struct pod_facts */
-    struct map *usages;      /* uid → struct usage_facts */
+    bool events_soon;          /* it fires within a second */
+    struct effects *effects;   /* of the look at hand */
+    struct arena arena;        /* of the look at hand */
+    struct map *job_pods;      /* uid → struct pod_facts */
+    struct map *usages;        /* uid → struct usage_facts */
+    struct map *open_volumes;  /* uid of volumes bound to no claim */
+    struct map *bound_volumes; /* uid of a claim → name of its volume */
     struct arena class_arena;
     struct priority_class *classes;
     size_t class_count;
@@ -78,6 +81,12 @@ void runner_look(struct runner *runner, enum controller controller, const struct
 void runner_forget(struct runner *runner, const char *uid); /* what was kept about an object */
 void runner_quota_used(struct runner *runner, const struct quota *quota, const struct kind *only,
                        const char *ns, int64_t now, struct arena *arena, struct resources *ret);
+
+/* runner_volumes.c: which volumes a claim could get. */
+void runner_volume_noted(struct runner *runner, const struct object *volume, const struct object *before,
+                         bool deleted);
+void runner_volumes_for(struct runner *runner, const struct object *claim, struct pvc_view *view);
+void runner_volumes_done(struct runner *runner);
 
 /* runner_admit.c */
 int runner_admit(void *arg, const struct write *write, const struct kind *kind, const char *ns,

@@ -213,9 +213,9 @@ static void look_quota(struct runner *runner, const struct object *object, int64
 
 static void look_claim(struct runner *runner, const struct object *claim, int64_t now)
 {
-    struct store_slice volumes = store_list(runner->store, KIND_PV, NULL);
-    struct pvc_view view = {.claim = claim, .volumes = volumes.v, .volume_count = volumes.len, .now = now};
+    struct pvc_view view = {.claim = claim, .now = now};
 
+    runner_volumes_for(runner, claim, &view);
     if (claim->deleting)
         OBJECTS_EACH(store_list(runner->store, KIND_POD, claim->ns), it)
             view.in_use = view.in_use || pod_uses_claim(*it, claim->name, &runner->arena);

@@ -164,10 +164,23 @@ static void claim_changed(struct runner *runner, const struct object *claim, boo
 static void volume_changed(struct runner *runner, const struct object *volume, const struct object *before,
                            bool deleted)
 {
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct json *ref;
+    const struct object *claim;
+
+    runner_volume_noted(runner, volume, before, deleted);
     if (!deleted)
         runner_enqueue(runner, CONTROLLER_VOLUME, volume->uid);
     if (before && !deleted)
         return;
+    ref = json_at(object_json(volume, &arena), "spec.claimRef");
+    if (ref) { /* nobody else's */
+        claim = store_get(runner->store, KIND_PVC, json_string_or(json_get(ref, "namespace"), ""),
+                          json_string_or(json_get(ref, "name"), ""));
+        if (claim)
+            runner_enqueue(runner, CONTROLLER_CLAIM, claim->uid);
+        return;
+    }
     OBJECTS_EACH(store_list(runner->store, KIND_PVC, NULL), it)
         if (deleted ? mentions(*it, volume->name) : mentions(*it, "\"phase\":\"Pending\""))
             runner_enqueue(runner, CONTROLLER_CLAIM, (*it)->uid);

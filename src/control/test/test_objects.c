@@ -188,7 +188,7 @@ static void test_claims(void **state)
             object_of(b, KIND_PV, it);
         view.volume_count = b->objects.len;
         view.claim = object_from(b, KIND_PVC, c->claim);
-        view.volumes = b->objects.v;
+        view.volumes = (const struct object *const *)b->objects.v;
         pvc_look(&view, &b->effects);
         if (!streq(effects_text(b), c->expect))
             fail_msg("%s:\n  got  %s\n  want %s", c->what, effects_text(b), c->expect);
