@@ -166,16 +166,21 @@ static void put_dnat(struct nl_batch *b, const char *table, const char *chain, c
     nl_nest_end(b, rule);
 }
 
-static void put_reject(struct nl_batch *b, const char *table, const char *chain)
+/* TCP gets a reset: of ICMP messages the kernel sends one client about one a second. */
+static void put_reject(struct nl_batch *b, const char *table, const char *chain, bool tcp)
 {
     size_t rule = nft_rule(b, table, chain);
     struct nft_expr e;
 
+    if (tcp) {
+        nft_meta(b, NFT_META_L4PROTO, NFT_REG_1);
+        nft_cmp(b, NFT_CMP_EQ, &(uint8_t){IPPROTO_TCP}, 1);
+    }
     load_key(b, false);
     lookup(b, SET_REFUSED);
     e = nft_expr(b, "reject");
-    nl_attr_be32(b, NFTA_REJECT_TYPE, NFT_REJECT_ICMP_UNREACH);
-    nl_attr_u8(b, NFTA_REJECT_ICMP_CODE, ICMP_PORT_UNREACH);
+    nl_attr_be32(b, NFTA_REJECT_TYPE, tcp ? NFT_REJECT_TCP_RST : NFT_REJECT_ICMP_UNREACH);
+    nl_attr_u8(b, NFTA_REJECT_ICMP_CODE, tcp ? 0 : ICMP_PORT_UNREACH);
     nft_expr_end(b, e);
     nl_nest_end(b, rule);
 }
@@ -200,8 +205,10 @@ void nft_put_services(struct nl_batch *b, const char *bridge, const struct nft_s
         put_dnat(b, table, "prerouting", bridge, i & 2, i & 1);
         put_dnat(b, table, "output", NULL, i & 2, i & 1);
     }
-    put_reject(b, table, "incoming");
-    put_reject(b, table, "local");
+    for (int tcp = 1; tcp >= 0; tcp--) {
+        put_reject(b, table, "incoming", tcp);
+        put_reject(b, table, "local", tcp);
+    }
 }
 
 int nft_services_set(int fd, const char *bridge, const struct nft_service *services, size_t len,

@@ -278,7 +278,10 @@ static void put_limits(const struct bundle_host *host, const struct runtime_spec
 {
     struct json *cpu = json_set_object(arena, resources, "cpu");
 
-    json_set_int(arena, cpu, "shares", spec->cpu_shares > 0 ? spec->cpu_shares : 1024);
+    /* A small weight is set once it runs: what the OCI runtime does in the container's cgroup before that
+     * would take long on a busy machine. */
+    json_set_int(arena, cpu, "shares",
+                 spec->cpu_shares > BUNDLE_START_SHARES ? spec->cpu_shares : BUNDLE_START_SHARES);
     if (spec->cpu_milli > 0) {
         int64_t quota = spec->cpu_milli * CPU_PERIOD_USEC / 1000;
 

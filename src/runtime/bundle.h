@@ -9,7 +9,8 @@ struct arena;
 struct json;
 struct seccomp;
 
-#define BUNDLE_INIT "/dev/berth-init" /* where the init program is seen in the container */
+#define BUNDLE_INIT         "/dev/berth-init" /* where the init program is seen in the container */
+#define BUNDLE_START_SHARES 1024              /* a container's weight until it runs, if its own is smaller */
 
 struct bundle_host {
     bool crun; /* takes a compiled seccomp filter */

@@ -11,7 +11,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define DEPTH_MAX    16 /* folders below a container's, which it may make itself */
 #define KILL_ROUNDS  4
@@ -225,6 +228,34 @@ bool cgroup_has_swap(const struct cgroup *cg)
         return access("/proc/swaps", F_OK) == 0;
     path = h ? mem_printf("%s/memory.memsw.limit_in_bytes", h->mount) : NULL;
     return path && access(path, F_OK) == 0;
+}
+
+void cgroup_make_parent(const struct cgroup *cg)
+{
+    const struct hierarchy *h = find(cg, "cpu");
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    CLEANUP(free) char *dir = h ? mem_printf("%s%s", h->mount, cg->parent) : NULL;
+    CLEANUP(free) char *file = NULL;
+    char text[32];
+
+    if (!dir || (mkdir(dir, 0755) < 0 && errno != EEXIST) || cpus < 1)
+        return;
+    file = mem_printf("%s/%s", dir, h->controllers ? "cpu.shares" : "cpu.weight");
+    if (h->controllers)
+        snprintf(text, sizeof(text), "%ld", cpus < 256 ? 1024 * cpus : 262144);
+    else
+        snprintf(text, sizeof(text), "%ld", cpus < 100 ? 100 * cpus : 10000);
+    write_file(file, text); /* not where the machine does not let us: then it weighs as one */
+}
+
+char *cgroup_weight_path(const struct cgroup *cg, const char *id, int64_t shares, char text[32])
+{
+    const struct hierarchy *h = find(cg, "cpu");
+    bool v1 = h && h->controllers;
+
+    /* The scale of v1, 2 to 262144, onto that of v2, 1 to 10000, as OCI runtimes do it. */
+    snprintf(text, 32, "%lld", (long long)(v1 ? shares : 1 + (shares - 2) * 9999 / 262142));
+    return h ? path_of(cg, h, id, v1 ? "cpu.shares" : "cpu.weight") : NULL;
 }
 
 char *cgroup_oom_path(const struct cgroup *cg, const char *id)

@@ -23,6 +23,12 @@ const char *cgroup_parent(const struct cgroup *cg);
 const char *cgroup_hide(const struct cgroup *cg);
 /* Whether swap can be limited. */
 bool cgroup_has_swap(const struct cgroup *cg);
+/* Makes the parent where processor time is shared, with the weight of all processors: without it all
+ * containers together would weigh as much as one other process. */
+void cgroup_make_parent(const struct cgroup *cg);
+/* The file with that container's weight, and in `text` what to write there for `shares` (as of v1); free it.
+ */
+char *cgroup_weight_path(const struct cgroup *cg, const char *id, int64_t shares, char text[32]);
 /* The file in which the kernel counts "oom_kill N" for that container; free it. */
 char *cgroup_oom_path(const struct cgroup *cg, const char *id);
 

@@ -334,6 +334,19 @@ static void conf_deletion(const struct runtime *rt, const struct runtime_spec *s
     }
 }
 
+/* What bundle_config has left for when it runs. */
+static void conf_weight(const struct runtime *rt, const struct runtime_spec *spec, struct buf *conf)
+{
+    CLEANUP(free) char *path = NULL;
+    char text[32];
+
+    if (spec->cpu_shares <= 0 || spec->cpu_shares >= BUNDLE_START_SHARES)
+        return;
+    path = cgroup_weight_path(rt->cgroup, spec->id, spec->cpu_shares, text);
+    oci_conf(conf, "weight_path", path);
+    oci_conf(conf, "weight", text);
+}
+
 /* All but shim.conf: where there is none, the container has not had its turn. */
 static int write_folder(struct runtime_container *c, const struct runtime_spec *spec, struct err *err)
 {
@@ -353,6 +366,7 @@ static int write_folder(struct runtime_container *c, const struct runtime_spec *
     oci_conf_common(rt, conf, dir);
     oci_conf(conf, "boot", rt->boot_id);
     oci_conf(conf, "oom", oom);
+    conf_weight(rt, spec, conf);
     conf_deletion(rt, spec, conf);
     oci_conf(conf, "log", spec->log_path);
     oci_conf_int(conf, "log_max", spec->log_max_bytes);

@@ -136,6 +136,7 @@ int runtime_new(struct loop *loop, const struct runtime_config *config, struct r
     if (cgroup_new(config->cgroup_parent ? config->cgroup_parent : parent, &rt->cgroup, err) < 0 ||
         make_folders(rt, err) < 0)
         return -1;
+    cgroup_make_parent(rt->cgroup);
     read_boot_id(rt);
     describe_host(rt);
     /* The first container should not wait for it. */

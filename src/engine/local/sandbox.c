@@ -53,8 +53,6 @@ static int write_hosts(struct pod *pod, const char *hostname, struct err *err)
         list[hosts.aliases_len++].names = strings(&pod->scratch, json_get(it, "hostnames"));
     }
     podnet_fqdn(&fqdn, hostname, json_at_string(pod->doc, "spec.subdomain"), pod->ns, CLUSTER_DOMAIN);
-    if (fqdn.len && *fqdn.data)
-        hosts.fqdn = fqdn.data;
     if (pod->host_network && file_read("/etc/hosts", 1 << 20, &host, NULL) == 0)
         hosts.host_file = host.data;
     hosts.fqdn = fqdn.len ? fqdn.data : NULL;

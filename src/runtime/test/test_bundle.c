@@ -117,11 +117,11 @@ static void test_limits(void **state)
     f->spec.cpu_milli = 1500;
     f->spec.memory_bytes = 1 << 30;
     f->spec.pids_max = 100;
-    f->spec.cpu_shares = 512;
+    f->spec.cpu_shares = 2048;
     doc = make(f);
     assert_int_equal(json_int(json_at(doc, "linux.resources.cpu.quota"), 0), 150000);
     assert_int_equal(json_int(json_at(doc, "linux.resources.cpu.period"), 0), 100000);
-    assert_int_equal(json_int(json_at(doc, "linux.resources.cpu.shares"), 0), 512);
+    assert_int_equal(json_int(json_at(doc, "linux.resources.cpu.shares"), 0), 2048);
     assert_int_equal(json_int(json_at(doc, "linux.resources.memory.limit"), 0), 1 << 30);
     assert_null(json_at(doc, "linux.resources.memory.swap"));
     assert_int_equal(json_int(json_at(doc, "linux.resources.pids.limit"), 0), 100);
