@@ -107,6 +107,8 @@ static const char *cell_text(struct cli *cli, const struct json *value)
         return "<none>";
     if (json_string(value))
         return json_string(value);
+    if (json_is(value, JSON_REAL))
+        return arena_printf(&cli->arena, "%.4g", value->real);
     json_write(&text, value);
     return arena_strndup(&cli->arena, text.data, text.len);
 }
