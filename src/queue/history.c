@@ -34,16 +34,19 @@ static bool add_job(void *arg, const struct record *record)
 {
     struct history *history = arg;
     struct json *doc = NULL;
+    bool mine;
 
     if (!wanted(history->query->states, record->tag) ||
         json_parse(record->doc, history->arena, &doc, NULL, NULL) < 0)
+        return true;
+    mine = row_mine(history->who, json_get_string(doc, "user"), json_get_string(doc, "namespace"));
+    if (history->query->mine && !mine)
         return true;
     if (history->jobs->len == history->limit) {
         history->more = true;
         return false;
     }
-    json_set_bool(history->arena, doc, "mine",
-                  row_mine(history->who, json_get_string(doc, "user"), json_get_string(doc, "namespace")));
+    json_set_bool(history->arena, doc, "mine", mine);
     json_push(history->arena, history->jobs, *doc);
     history->last = record->seq;
     return true;

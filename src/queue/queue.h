@@ -117,6 +117,7 @@ struct queue_history_query {
     int64_t from_ms, to_ms;    /* of the end; 0: no bound */
     size_t limit;              /* 0: 100; at most QUEUE_HISTORY_MAX */
     const char *after;         /* a cursor; NULL: from the newest */
+    bool mine;                 /* only those of who asks */
 };
 #define QUEUE_HISTORY_MAX 1000
 int queue_history(struct queue *queue, const struct identity *who, const struct queue_history_query *query,

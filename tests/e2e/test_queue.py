@@ -190,6 +190,17 @@ def test_cancel_and_priority_over_rest(node):
     assert node.request("POST", "/v1/queue/c1/cancel").code == 409
 
 
+def test_what_root_submits_is_roots(node):
+    made = node.post("/v1/train", {"job_name": "admins", "image_name": "host", "command": ["true"], "is_single_gpu": "true"})
+    assert (made["user"], made["mine"], made["labels"]["user"]) == ("root", True, "root")
+    row = state(node, "admins", "Succeeded")
+    assert (row["user"], row["mine"], row["epochsTotal"], row["progress"]) == ("root", True, None, 1)
+    submit(node, training("others", "ann", epochs=1))
+    state(node, "others", "Succeeded")
+    found = [job["name"] for job in node.get("/v1/history?mine=1&limit=1")["jobs"]]
+    assert found == ["admins"]
+
+
 def test_whole_gpu_quota_of_a_namespace(node):
     node.kubectl("create", "namespace", "lab").ok()
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus", "namespace": "lab"},

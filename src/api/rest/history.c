@@ -94,6 +94,7 @@ static int read_query(struct call *call, struct queue_history_query *query)
         .user = *query_string(call, "user") ? query_string(call, "user") : NULL,
         .states = count ? states : NULL,
         .limit = (size_t)n,
+        .mine = query_bool(call, "mine"),
         .after = *query_string(call, "after") ? query_string(call, "after") : NULL,
     };
     if (rest_query_time(call, "from", 0, &query->from_ms) < 0)

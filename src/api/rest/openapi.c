@@ -87,7 +87,7 @@ static const struct operation {
     {"get", "/v1/nodes", "queue", "Machines and their cards", "", NULL, 200, "NodeList", ""},
     {"get", "/v1/nodes/timeline", "queue", "Who had which card when", "from to", NULL, 200, "any", "400"},
     {"get", "/v1/history", "queue", "Finished jobs, newest first",
-     "user state from to limit:integer after format", NULL, 200, "any", "400"},
+     "user mine state from to limit:integer after format", NULL, 200, "any", "400"},
     {"get", "/v1/usage", "queue", "GPU hours by user", "from to by", NULL, 200, "any", "400"},
 
     {"get", "/v1/images", "machine", "Images of this machine", "", NULL, 200, "any", "503"},
