@@ -120,6 +120,7 @@ int runtime_new(struct loop *loop, const struct runtime_config *config, struct r
     CLEANUP(free) char *parent = default_parent(config->state_dir);
     const char *bpf;
 
+    rt->oci_fd = -1;
     rt->loop = loop;
     rt->containers = map_new();
     rt->starting_max = RUNTIME_STARTS_PER_CPU * (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
@@ -136,6 +137,8 @@ int runtime_new(struct loop *loop, const struct runtime_config *config, struct r
     if (cgroup_new(config->cgroup_parent ? config->cgroup_parent : parent, &rt->cgroup, err) < 0 ||
         make_folders(rt, err) < 0)
         return -1;
+    if (rt->host.crun)
+        rt->oci_fd = oci_seal(rt->oci_path);
     cgroup_make_parent(rt->cgroup);
     read_boot_id(rt);
     describe_host(rt);
@@ -167,6 +170,7 @@ void runtime_free(struct runtime *rt)
     free(rt->state_dir);
     free(rt->run_dir);
     free(rt->oci_root);
+    fd_close(rt->oci_fd);
     free(rt->oci_path);
     free(rt->shim_path);
     free(rt->init_path);

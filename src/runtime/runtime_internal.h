@@ -13,6 +13,7 @@ struct runtime {
     struct loop *loop;
     char *state_dir, *run_dir, *oci_root; /* oci_root: RUN_DIR/oci, the OCI runtime's --root */
     char *oci_path, *shim_path, *init_path;
+    int oci_fd; /* what is at oci_path, sealed; -1: none */
     char boot_id[40];
     struct cgroup *cgroup;
     struct seccomp *seccomp;
@@ -63,6 +64,9 @@ char *oci_sentence(struct str line);
 /* oci.c: finding and starting programs. */
 int oci_find(const char *name, char **ret, struct err *err); /* a path, or a name on PATH */
 /* Starts the shim in dir with argv; fds become its 0, 1, 2 (NULL: ours) and control its SHIM_FD_CONTROL. */
+/* A copy of crun that nobody can write to. Started from anything else it makes one of itself, each time, lest
+ * a container overwrite the machine's program. -1: not here, or not with this runtime. */
+int oci_seal(const char *path);
 int oci_spawn_shim(const struct runtime *rt, const char *dir, const char *const *argv, const int *fds,
                    int control, pid_t *ret, struct err *err);
 /* Adds "key=value" and a NUL to a shim's configuration. NULL values are left out. */

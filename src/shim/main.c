@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* 0, 1 and 2 are there, SHIM_FD_CONTROL is ours, nothing else is open. */
+/* 0, 1 and 2 are there, SHIM_FD_CONTROL and SHIM_FD_OCI are ours, nothing else is open. */
 static void close_others(bool keep_stdio)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -22,7 +22,11 @@ static void close_others(bool keep_stdio)
         if (!keep_stdio || fcntl(fd, F_GETFD) < 0)
             dup2(null, fd);
     fcntl(SHIM_FD_CONTROL, F_SETFD, FD_CLOEXEC);
-    close_range(SHIM_FD_CONTROL + 1, ~0U, 0);
+    if (!oci_sealed())
+        close(SHIM_FD_OCI); /* something of the starter's */
+    else
+        fcntl(SHIM_FD_OCI, F_SETFD, FD_CLOEXEC);
+    close_range(SHIM_FD_OCI + 1, ~0U, 0);
 }
 
 /* The starter gets its child back at once; the shim itself belongs to nobody. */

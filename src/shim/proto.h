@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define SHIM_FD_CONTROL 3
+#define SHIM_FD_OCI     4     /* the OCI runtime as a sealed file in memory, if it is open */
 #define SHIM_CHUNK      16384 /* data of one message, bytes of one log entry */
 #define SHIM_CLIENTS    64    /* connections of one shim */
 #define SHIM_CONF_MAX   32768

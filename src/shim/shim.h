@@ -39,6 +39,7 @@ void tty_resize(int fd, unsigned rows, unsigned cols);
 
 /* Starts the OCI runtime with fds as 0, 1, 2 (-1: /dev/null). hide: a mount to take away from its view
  * (crun refuses hybrid cgroups otherwise), or NULL. */
+bool oci_sealed(void); /* the runtime is at SHIM_FD_OCI */
 pid_t oci_spawn(const char *const *argv, const int fds[3], const char *hide);
 
 /* ---- log.c ---- */

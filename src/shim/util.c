@@ -235,6 +235,13 @@ void tty_resize(int fd, unsigned rows, unsigned cols)
     ioctl(fd, TIOCSWINSZ, &size);
 }
 
+bool oci_sealed(void)
+{
+    int seals = fcntl(SHIM_FD_OCI, F_GET_SEALS);
+
+    return seals > 0 && (seals & F_SEAL_WRITE);
+}
+
 struct start {
     const char *const *argv;
     const int *fds;
@@ -258,6 +265,8 @@ static int child_exec(void *arg)
     /* Slave, not private: what the host mounts later must still reach containers that asked for it. */
     if (start->hide && unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0)
         umount2(start->hide, MNT_DETACH);
+    if (oci_sealed())
+        execveat(SHIM_FD_OCI, "", (char *const *)start->argv, (char *const *)env, AT_EMPTY_PATH);
     execve(start->argv[0], (char *const *)start->argv, (char *const *)env);
     write_all(2, sorry, sizeof(sorry) - 1);
     _exit(127);

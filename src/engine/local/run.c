@@ -97,6 +97,7 @@ static void on_started(void *arg, struct runtime_container *c, pid_t pid, int64_
     (void)c;
     (void)pid;
     run->started = time;
+    engine_queue(run->pod); /* before the event, so that both are one commit of the store */
     if (news)
         pod_event(run->pod, "Normal", "Started", "Started container %s", ctr->name);
     if (!news || run->stopping ||
