@@ -340,7 +340,7 @@ bool cards_text_read(const char *text, uint32_t node, struct slot *ret, uint32_t
             mib = (struct str){colon + 1, part.len - card.len - 1};
         }
         if (!str_to_uint(card, &index) || index >= NODE_GPUS_MAX || (colon && !str_to_uint(mib, &amount)) ||
-            *len >= UNIT_SLOTS_MAX)
+            amount > UINT32_MAX || *len >= UNIT_SLOTS_MAX)
             return false;
         ret[(*len)++] = (struct slot){node, (uint32_t)index, (uint32_t)amount};
     }
@@ -541,6 +541,7 @@ static void read_stop(struct unit *unit, const struct json *stop)
     unit->stop.since_ms = time_of(json_get(stop, "since"), 0) / NSEC_PER_MSEC;
     unit->stop.until_ms = time_of(json_get(stop, "until"), 0) / NSEC_PER_MSEC;
     unit->stop.epoch = json_int(json_get(stop, "epoch"), -1);
+    unit->stop.heard_ms = time_of(json_get(stop, "heard"), 0) / NSEC_PER_MSEC;
     unit->stop.killed = json_bool(json_get(stop, "killed"));
 }
 
