@@ -31,6 +31,7 @@
 #define PEAK_MARGIN_PERCENT 5
 #define PEAK_MARGIN_MIB     64
 #define UNIT_SLOTS_MAX      1024
+#define UNSAVED_MAX         10000
 
 enum stop_kind { STOP_NONE, STOP_PREEMPT, STOP_RESIZE, STOP_MEMORY, STOP_CANCEL };
 extern const char *const stop_names[];
@@ -41,6 +42,7 @@ struct stop {
     char *by, *by_name, *reason;
     int64_t since_ms, until_ms; /* until: then TERM */
     int64_t epoch;              /* the first epoch whose question was answered with yes; -1: none was */
+    int64_t heard_ms;           /* when that was */
     bool killed;                /* its pods are being deleted */
 };
 
@@ -96,6 +98,13 @@ struct queue_node {
     struct card_state cards[NODE_GPUS_MAX];
 };
 
+/* A record that may not be on the disk yet, where store_records would find it. */
+struct unsaved {
+    enum record_type type;
+    int64_t seq, time_ms;
+    char *job, *doc;
+};
+
 struct queue_watch {
     struct queue *queue; /* NULL: unwatched while being told */
     queue_watch_fn fn;
@@ -125,9 +134,10 @@ struct queue {
     uint64_t last_id;
     int64_t last_submit_ms;
     struct loop_timer *tick, *notify_timer;
-    struct map *ending;  /* uid → text of rows that ended and are not durable yet */
-    struct map *jobs;    /* uid → Job, until its end is recorded: its object may have gone before */
-    struct map *changed; /* rows to tell watchers about */
+    struct map *ending;          /* uid → text of rows that ended and are not durable yet */
+    VEC(struct unsaved) unsaved; /* transitions and epochs, in their order */
+    struct map *jobs;            /* uid → Job, until its end is recorded: its object may have gone before */
+    struct map *changed;         /* rows to tell watchers about */
     VEC(struct queue_watch *) watching;
     bool telling;
     uint64_t revision;
@@ -204,7 +214,9 @@ bool cards_text_read(const char *text, uint32_t node, struct slot *ret, uint32_t
 void life_pod(struct queue *queue, struct unit *unit); /* the pods of a run have changed */
 void life_over(struct queue *queue, struct unit *unit, enum phase phase, const char *reason);
 void life_ending_set(struct queue *queue, const char *row, const struct json *doc);
-void life_ending_clear(struct queue *queue);
+void life_ending_clear(struct queue *queue); /* everything is on the disk */
+/* Stores it and keeps it in mind until it is on the disk. */
+int64_t life_put(struct queue *queue, const struct record *record);
 void life_spans_open(struct queue *queue, struct unit *unit);
 void life_spans_close(struct queue *queue, struct unit *unit);
 void life_spans_load(struct queue *queue);

@@ -42,6 +42,7 @@ int queue_has_to_stop(struct queue *queue, const char *job, int64_t epoch, bool 
     }
     if (unit->stop.epoch < 0) {
         unit->stop.epoch = epoch;
+        unit->stop.heard_ms = now_ms();
         life_write(queue, unit);
     }
     *ret = epoch >= unit->stop.epoch;
@@ -62,7 +63,7 @@ static void record_epoch(struct queue *queue, const struct unit *unit, int64_t n
     json_set_int(&arena, doc, "run", unit->run);
     json_write(&text, doc);
     record.doc = buf_view(&text);
-    store_record(queue->store, &record);
+    life_put(queue, &record);
 }
 
 /* From the second epoch of a run on, the measured peak counts instead of what the user said. */

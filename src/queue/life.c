@@ -78,6 +78,7 @@ static void write_stop(struct arena *arena, struct json *status, const struct st
     json_set_string(arena, out, "reason", stop->reason);
     set_time(arena, out, "since", stop->since_ms);
     set_time(arena, out, "until", stop->until_ms);
+    set_time(arena, out, "heard", stop->heard_ms);
     if (stop->epoch >= 0)
         json_set_int(arena, out, "epoch", stop->epoch);
     if (stop->killed)
@@ -197,7 +198,31 @@ static void put_record(struct queue *queue, struct record *record, const struct 
 
     json_write(&text, doc);
     record->doc = buf_view(&text);
-    record->seq = store_record(queue->store, record);
+    record->seq = life_put(queue, record);
+}
+
+static void unsaved_forget(struct queue *queue, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(queue->unsaved.v[i].job);
+        free(queue->unsaved.v[i].doc);
+    }
+    queue->unsaved.len -= count;
+    if (queue->unsaved.len)
+        memmove(queue->unsaved.v, queue->unsaved.v + count, sizeof(*queue->unsaved.v) * queue->unsaved.len);
+}
+
+int64_t life_put(struct queue *queue, const struct record *record)
+{
+    int64_t seq = store_record(queue->store, record);
+
+    if (record->type != RECORD_TRANSITION && record->type != RECORD_EPOCH)
+        return seq;
+    if (queue->unsaved.len >= UNSAVED_MAX) /* the older ones have long been written */
+        unsaved_forget(queue, UNSAVED_MAX / 2);
+    vec_push(&queue->unsaved, (struct unsaved){record->type, seq, record->time_ms, mem_strdup(record->job),
+                                               mem_strndup(record->doc.s, record->doc.len)});
+    return seq;
 }
 
 void life_record(struct queue *queue, struct unit *unit, enum phase phase, const char *reason,
@@ -380,6 +405,7 @@ void life_ending_clear(struct queue *queue)
     void *value;
     size_t at = 0;
 
+    unsaved_forget(queue, queue->unsaved.len);
     if (map_len(queue->ending) == 0)
         return;
     while (map_next(queue->ending, &at, &key, &value))
@@ -511,11 +537,22 @@ static char *exit_text(const struct run_pods *run)
     return mem_printf("ended with exit code %d", run->status);
 }
 
+/* Until when it worked: a script that is told to stop before an epoch does not begin it, however long it
+ * takes to leave. */
+static int64_t worked_until(const struct unit *unit, int64_t now)
+{
+    const struct stop *stop = &unit->stop;
+
+    return stop->kind && !stop->killed && stop->heard_ms && stop->epoch == unit->w.epochs_done
+               ? stop->heard_ms
+               : now;
+}
+
 /* It waits again. */
 static void back_in_queue(struct queue *queue, struct unit *unit, const char *reason, bool by_stop)
 {
     struct stop stop = unit->stop;
-    int64_t now = now_ms(), lost = workload_lost_gpu_ms(&unit->w, now);
+    int64_t now = now_ms(), lost = workload_lost_gpu_ms(&unit->w, worked_until(unit, now));
 
     if (unit->w.placement.len)
         lost /= unit->w.placement.len;

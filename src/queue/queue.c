@@ -186,6 +186,7 @@ void queue_free(struct queue *queue)
     map_free(queue->changed);
     life_ending_clear(queue);
     map_free(queue->ending);
+    vec_done(&queue->unsaved);
     VEC_EACH(&queue->watching, it)
         free(*it);
     vec_done(&queue->watching);

@@ -268,6 +268,7 @@ int queue_job(struct queue *queue, const struct identity *who, const char *uid, 
 struct series {
     struct arena *arena;
     struct json *list;
+    int64_t last; /* seq */
 };
 
 static bool add_history(void *arg, const struct record *record)
@@ -279,6 +280,7 @@ static bool add_history(void *arg, const struct record *record)
         return true;
     json_set_ms(series->arena, doc, "time", record->time_ms);
     json_push(series->arena, series->list, *doc);
+    series->last = record->seq;
     return true;
 }
 
@@ -372,6 +374,15 @@ static void set_events(struct queue *queue, const struct object *object, struct 
     }
 }
 
+/* What happened a moment ago and is on its way to the disk: the row shows it, so the history has to. */
+static void add_unsaved(struct queue *queue, enum record_type type, const char *uid, struct series *series)
+{
+    VEC_EACH(&queue->unsaved, it)
+        if (it->type == type && it->seq > series->last && streq(it->job, uid))
+            add_history(series,
+                        &(struct record){.seq = it->seq, .time_ms = it->time_ms, .doc = str_from(it->doc)});
+}
+
 static int set_series(struct queue *queue, const char *uid, bool private, struct arena *arena,
                       struct json *out, struct err *err)
 {
@@ -388,12 +399,13 @@ static int set_series(struct queue *queue, const char *uid, bool private, struct
     };
 
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-        struct series series = {arena, parts[i].object ? json_new_object(arena) : json_new_array(arena)};
+        struct series series = {arena, parts[i].object ? json_new_object(arena) : json_new_array(arena), 0};
         struct record_query query = {.type = parts[i].type, .job = uid};
 
         if ((private || !parts[i].private) &&
             store_records(queue->store, &query, parts[i].fn, &series, err) < 0)
             return -1;
+        add_unsaved(queue, parts[i].type, uid, &series);
         json_set(arena, out, parts[i].key, *series.list);
     }
     return 0;

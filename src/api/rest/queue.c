@@ -97,19 +97,9 @@ static int show(struct queue *queue, const struct identity *who, const char *uid
     return 0;
 }
 
-static void show_now(struct call *call, const struct err *failed)
-{
-    if (failed)
-        fail(call, failed);
-    else
-        read_one(call, call->req->user, show);
-}
-
-/* Its history is read from the disk: what has happened to the job must be there. */
 void rest_queue_show(struct call *call, const char *id)
 {
-    call->req->user = (char *)id;
-    call_when_durable(call, show_now);
+    read_one(call, id, show);
 }
 
 void rest_queue_why(struct call *call, const char *id)

@@ -193,8 +193,12 @@ static void test_a_cancelled_job_is_found_before_that_is_stored(void **state)
     assert_state(f, uid, "Cancelled");
     drop(f, uid);
     for (int i = 0; i < 20; i++) {
+        const struct json *history = json_get(show(f, uid), "history");
+
         assert_state(f, uid, "Cancelled");
         assert_state(f, "one", "Cancelled");
+        assert_int_equal(json_len(history), 2);
+        assert_string_equal(json_get_string(json_item(history, 1), "state"), "Cancelled");
         loop_turn(f->loop, 1, NULL);
     }
 }
@@ -351,6 +355,41 @@ static void test_progress_of_jobs_with_and_without_epochs(void **state)
     assert_float_equal(real_at(row, "progress"), 1, 1e-9);
 }
 
+static void end_pod(struct fixture *f, const char *name)
+{
+    set_status(f, store_get(f->store, KIND_POD, "default", name)->uid, "{phase: Succeeded}");
+    settle(f);
+}
+
+static void test_leaving_is_no_lost_work(void **state)
+{
+    struct fixture *f = *state;
+    struct unit *unit;
+    bool stop = false;
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("one", ", maxEpochs: 9, singleGPU: true"), uid);
+    settle(f);
+    unit = unit_find(f->queue, uid);
+    assert_int_equal(queue_epoch_done(f->queue, uid, 1, 5, NULL), 0);
+    act_stop(f->queue, unit, STOP_PREEMPT, NULL, "for a test");
+    assert_int_equal(queue_has_to_stop(f->queue, uid, -1, &stop, NULL), 0);
+    assert_true(stop);
+    unit->w.started_ms -= 120000;
+    unit->w.saved_ms -= 60000; /* as if a minute had passed: two seconds up to the answer, then it left */
+    unit->stop.heard_ms -= 58000;
+    end_pod(f, "one-1");
+    unit = unit_find(f->queue, uid);
+    assert_in_range(unit->lost_ms, 1500, 2500);
+
+    settle(f); /* it runs again, and does not ask */
+    act_stop(f->queue, unit, STOP_PREEMPT, NULL, "for a test");
+    unit->w.started_ms -= 60000;
+    unit->lost_ms = 0;
+    end_pod(f, "one-2");
+    assert_in_range(unit->lost_ms, 60000, 62000);
+}
+
 /* ---- whose ---- */
 
 static void test_what_the_admin_made_is_roots(void **state)
@@ -471,6 +510,7 @@ int main(void)
         TEST(test_epoch_times_make_the_estimate),
         TEST(test_epochs_beside_profiles_without_a_set_size),
         TEST(test_progress_of_jobs_with_and_without_epochs),
+        TEST(test_leaving_is_no_lost_work),
         TEST(test_what_the_admin_made_is_roots),
         TEST(test_keep_is_for_admins),
         TEST(test_a_pod_waits_for_a_node_that_its_affinity_takes),
