@@ -579,7 +579,7 @@ static int run_events(struct run *run, struct err *err)
         next = fmin(next, crossing);
         if (run->pending)
             next = fmin(next, run->decided_s + run->gap_s);
-        if (run->rules.options.min_run_ms > 0 && run->waiting > 0 && run->wake_s > run->now)
+        if (first && run->rules.options.min_run_ms > 0 && run->waiting > 0 && run->wake_s > run->now)
             next = fmin(next, run->wake_s);
         if (!isfinite(next))
             return err_set(err, ERR_INTERNAL, "policy '%s' starts nothing any more", run->options->policy);
