@@ -140,7 +140,9 @@ static void test_exec_on_a_terminal(void **state)
     struct live *live = *state;
     struct box box;
     struct pipe_box p = {0};
-    const char *const args[] = {"sh", "-c", "stty size; read x; echo got $x; stty size; exit 4", NULL};
+    /* crun hands the terminal over while the command starts: its size may come a moment later. */
+    const char *const args[] = {
+        "sh", "-c", "until stty size 2>/dev/null; do :; done; read x; echo got $x; stty size; exit 4", NULL};
     struct runtime_exec exec = {.args = args, .tty = true, .stdin_open = true, .rows = 40, .cols = 120};
 
     box_run(live, &box, "exec sleep 100");
