@@ -52,7 +52,7 @@ void book_init(struct book *book, const struct sched_policy *policy, const struc
     book->smallest_card = cluster_smallest_card(view->cluster, 1);
     book->held = mem_zalloc(view->cluster->node_count + 1);
     if (view->options.place == PLACE_FRAGMENT && view->mix)
-        book->frag = frag_new(view->cluster, view->mix, view->mix_len);
+        book->frag = frag_new(view->cluster, view->mix, view->mix_len, FRAG_AHEAD);
 }
 
 void book_done(struct book *book)

@@ -1,7 +1,10 @@
 /* Fragmentation as FGD counts it (Weng et al., USENIX ATC 2023): the free part of a node's GPUs that a usual
  * workload could not use there, summed over the workloads by how often they come. A workload that does not
  * fit the node at all makes all of the node's free GPUs useless to it; one that fits cannot use the cards
- * that have less free than it needs. Placing where this grows least keeps the rest useful. */
+ * that have less free than it needs. Placing where this grows least keeps the rest useful.
+ *
+ * Looking ahead, what is left over when as many of the workload were put there as fit counts too: that sees
+ * beforehand that CPU or memory will run out while GPUs are free, and remainders that add up. */
 #include "base/mem.h"
 #include "sched/space.h"
 
@@ -15,6 +18,7 @@ struct kept {
 
 struct frag {
     uint32_t len, nodes;
+    double ahead; /* how much of the measure is what is left over in the end */
     struct mix_row *rows;
     uint8_t *may;      /* len times nodes: whether the row's selector takes the node */
     struct kept *kept; /* shapes times nodes; and one row for the nodes as they are */
@@ -22,12 +26,13 @@ struct frag {
     uint32_t *stamps; /* per node: changes so far; NULL: nothing is kept */
 };
 
-struct frag *frag_new(const struct cluster *cluster, const struct mix_row *mix, uint32_t len)
+struct frag *frag_new(const struct cluster *cluster, const struct mix_row *mix, uint32_t len, double ahead)
 {
     struct frag *frag = NEW(struct frag);
     double sum = 0;
 
     frag->len = len;
+    frag->ahead = ahead;
     frag->nodes = cluster->node_count;
     frag->rows = mem_dup(mix, sizeof(*mix) * (len ? len : 1));
     frag->may = mem_zalloc((size_t)len * frag->nodes + 1);
@@ -107,11 +112,11 @@ struct room {
     double part[NODE_GPUS_MAX], total[NODE_GPUS_MAX];
 };
 
-static double wasted_for(const struct mix_row *row, bool may, const struct room *room)
+static double wasted_for(const struct mix_row *row, bool may, const struct room *room, double ahead)
 {
     const struct demand *d = &row->demand;
-    uint32_t fit = 0;
-    double useless = 0, all = 0;
+    uint32_t unit = d->unit_gpus ? d->unit_gpus : d->min_gpus, fit = 0, parts = 0, copies;
+    double useless = 0, all = 0, part = 0;
 
     for (uint32_t c = 0; c < room->cards; c++) {
         double need = demand_whole(d) || room->total[c] <= 0 ? 1 : d->mib / room->total[c];
@@ -120,12 +125,17 @@ static double wasted_for(const struct mix_row *row, bool may, const struct room 
         all += room->part[c];
         useless += fits ? 0 : room->part[c];
         fit += fits;
+        parts += fits ? (uint32_t)(room->part[c] / need + 1e-9) : 0;
+        part = fits ? need : part;
     }
     if (d->min_gpus == 0)
         return all;
-    if (!may || fit < (d->unit_gpus ? d->unit_gpus : d->min_gpus) || !resources_fit(d->each, room->free))
+    if (!may || fit < unit || !resources_fit(d->each, room->free))
         return all;
-    return useless;
+    if (ahead <= 0)
+        return useless;
+    copies = (uint32_t)resources_times(d->each, room->free, parts / unit);
+    return useless * (1 - ahead) + (all - copies * unit * part) * ahead;
 }
 
 static double wasted(const struct frag *frag, uint32_t node, const struct room *room)
@@ -134,7 +144,7 @@ static double wasted(const struct frag *frag, uint32_t node, const struct room *
 
     for (uint32_t i = 0; i < frag->len; i++)
         sum += frag->rows[i].weight *
-               wasted_for(&frag->rows[i], frag->may[(size_t)i * frag->nodes + node], room);
+               wasted_for(&frag->rows[i], frag->may[(size_t)i * frag->nodes + node], room, frag->ahead);
     return sum;
 }
 

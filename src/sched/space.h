@@ -77,8 +77,10 @@ static inline uint32_t query_slots(const struct query *query)
 
 /* ---- fragmentation (frag.c): how much of a node's free GPU memory the usual workloads could not use ---- */
 
+#define FRAG_AHEAD 0.5 /* half of the measure is FGD's own, half what is left over in the end */
+
 struct frag;
-struct frag *frag_new(const struct cluster *cluster, const struct mix_row *mix, uint32_t len);
+struct frag *frag_new(const struct cluster *cluster, const struct mix_row *mix, uint32_t len, double ahead);
 void frag_free(struct frag *frag); /* NULL is fine */
 /* Scores are kept per (query.shape, node) until a node has changed; without these calls nothing is kept. */
 void frag_reset(struct frag *frag); /* of a new space, NULL is fine; from now on scores are kept */

@@ -6,13 +6,11 @@
 #include "sim/pods.h"
 #include "sim/sim.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
 #define DEMAND_PERCENT 130
 #define SHUFFLES       10
-#define MIX_POWER      0.5 /* of the GPUs a pod asks for, in how much it counts */
 
 struct packing {
     const struct trace *trace;
@@ -106,8 +104,6 @@ static void packing_init(struct packing *p, const struct trace *trace, const cha
         const struct pod_shape *shape = &pods->shapes.v[i];
 
         mix[i] = (struct mix_row){shape->demand, shape->selector, shape->count};
-        if (streq(policy, "berth")) /* GPUs count, not pods */
-            mix[i].weight *= pow((double)milli_of(&shape->demand) / POD_GPU, MIX_POWER);
         if (!shape->spec)
             continue;
         p->may[i] = mem_zalloc(trace->cluster.node_count + 1);
@@ -116,7 +112,8 @@ static void packing_init(struct packing *p, const struct trace *trace, const cha
     }
     p->query.rule = streq(policy, "bestfit") ? PLACE_BEST_FIT : PLACE_FRAGMENT;
     if (p->query.rule == PLACE_FRAGMENT)
-        p->frag = frag_new(&trace->cluster, mix, (uint32_t)pods->shapes.len);
+        p->frag = frag_new(&trace->cluster, mix, (uint32_t)pods->shapes.len,
+                           streq(policy, "berth") ? FRAG_AHEAD : 0);
     p->query.frag = p->frag;
 }
 
