@@ -479,6 +479,12 @@ static void grow_members(struct arena *arena, struct json *object)
     object->members = members;
 }
 
+void json_reserve(struct arena *arena, struct json *object, size_t count)
+{
+    assert(json_is(object, JSON_OBJECT) && object->len == 0);
+    object->members = members_new(arena, count);
+}
+
 struct json *json_set_str(struct arena *arena, struct json *object, struct str key, struct json value)
 {
     struct json *old = json_get_str(object, key);

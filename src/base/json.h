@@ -123,6 +123,8 @@ struct json *json_copy(struct arena *arena, const struct json *value); /* deep; 
 /* Changing. The setters replace a member of that name in place or append one, and return the stored
  * value (valid until the object grows). Keys are copied. `object` must be an object, `array` an array. */
 struct json *json_set(struct arena *arena, struct json *object, const char *key, struct json value);
+void json_reserve(struct arena *arena, struct json *object,
+                  size_t count); /* an empty one will get so many members */
 struct json *json_set_str(struct arena *arena, struct json *object, struct str key, struct json value);
 struct json *json_set_string(struct arena *arena, struct json *object, const char *key, const char *s);
 struct json *json_set_int(struct arena *arena, struct json *object, const char *key, int64_t n);

@@ -50,6 +50,7 @@ struct unit {
     struct workload w; /* as sched has it; strings and placements are the unit's */
     char *uid, *ns, *name;
     char *job, *job_name; /* of a Job's pod: the Job; else NULL */
+    struct unit *next_of_job;
     int kind;             /* KIND_POD or KIND_TRAINING_JOB */
     char *image, *script; /* script: what samples are kept under */
     struct label *selector;
@@ -128,6 +129,7 @@ struct queue {
     uint64_t world;               /* counts changes of the nodes; not 0 */
     struct map *units;            /* uid → unit */
     struct map *by_id;            /* w.id → unit */
+    struct map *by_job;           /* uid of a Job → its first unit */
     struct map *dirty;            /* uids to look at */
     bool nodes_dirty, working, decide_wanted, loading;
     struct sched_options options;
@@ -160,6 +162,7 @@ struct life {
 /* ---- units.c ---- */
 int64_t now_ms(void);
 struct unit *unit_find(const struct queue *queue, const char *uid);
+struct unit *unit_of_job(const struct queue *queue, const char *job); /* the first one; NULL: none */
 struct unit *unit_by_id(const struct queue *queue, uint64_t id);
 void unit_drop(struct queue *queue, struct unit *unit); /* out of everything, freed */
 void unit_free(struct unit *unit);

@@ -12,8 +12,7 @@ enum phase job_row_phase(struct queue *queue, const struct object *job)
         return PHASE_SUCCEEDED;
     if (condition_is(status, "Failed", "True"))
         return PHASE_FAILED;
-    UNITS_EACH(queue, it)
-    if (it->job && streq(it->job, job->uid)) {
+    for (const struct unit *it = unit_of_job(queue, job->uid); it; it = it->next_of_job) {
         running = running || it->w.phase == PHASE_RUNNING;
         preempting = preempting || it->w.phase == PHASE_PREEMPTING;
     }
@@ -121,7 +120,7 @@ void job_row_changed(struct queue *queue, const struct store_event *event)
         record_end(queue, event->before ? event->before : job, PHASE_CANCELLED);
     if (event->op == STORE_DELETED)
         object_unref(map_remove(queue->jobs, str_from(job->uid)));
-    UNITS_EACH(queue, it) /* labels of a Job count for its pods */
-    if (it->job && streq(it->job, job->uid))
+    for (const struct unit *it = unit_of_job(queue, job->uid); it;
+         it = it->next_of_job) /* its labels count */
         queue_dirty(queue, it->uid);
 }

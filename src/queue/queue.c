@@ -25,6 +25,7 @@ static void drop_all(struct queue *queue)
     job_row_free(queue);
     map_free(queue->units);
     map_free(queue->by_id);
+    map_free(queue->by_job);
     map_free(queue->dirty);
     live_free(queue->live);
     usage_free(queue->usage);
@@ -42,6 +43,7 @@ static void load(struct queue *queue)
     queue->jobs = map_new();
     job_row_load(queue);
     queue->by_id = map_new();
+    queue->by_job = map_new();
     queue->dirty = map_new();
     queue->usage =
         usage_new(queue->config.half_life_hours > 0 ? (int64_t)(queue->config.half_life_hours * 3600000)

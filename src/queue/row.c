@@ -4,6 +4,8 @@
 #include "queue/job_row.h"
 #include "registry/access.h"
 
+#define ROW_MEMBERS 48
+
 /* ---- small ---- */
 
 void json_set_real(struct arena *arena, struct json *object, const char *key, double value)
@@ -94,9 +96,8 @@ void row_units(struct queue *queue, const char *uid, unit_list *ret)
     object = row_object(queue, uid);
     if (object && object->kind->id != KIND_JOB)
         return;
-    UNITS_EACH(queue, it)
-    if (it->job && streq(it->job, uid))
-        vec_push(ret, it);
+    for (unit = unit_of_job(queue, uid); unit; unit = unit->next_of_job)
+        vec_push(ret, unit);
     if (ret->len)
         qsort(ret->v, ret->len, sizeof(*ret->v), by_name);
 }
@@ -378,6 +379,7 @@ struct json *row_json(struct queue *queue, const struct identity *who, const cha
     row.uid = arena_strdup(arena, uid);
     find_wait(&row);
     row.out = json_new_object(arena);
+    json_reserve(arena, row.out, ROW_MEMBERS);
     fill(&row);
     vec_done(&row.units);
     return row.out;

@@ -51,6 +51,35 @@ struct unit *unit_by_id(const struct queue *queue, uint64_t id)
     return map_get(queue->by_id, id_key(&id));
 }
 
+struct unit *unit_of_job(const struct queue *queue, const char *job)
+{
+    return map_get(queue->by_job, str_from(job));
+}
+
+static void join_job(struct queue *queue, struct unit *unit, const char *job)
+{
+    if (unit->job || !job)
+        return;
+    unit->job = mem_strdup(job);
+    unit->next_of_job = map_set(queue->by_job, str_from(job), unit);
+}
+
+static void leave_job(struct queue *queue, struct unit *unit)
+{
+    struct unit *it = unit->job ? unit_of_job(queue, unit->job) : NULL;
+
+    if (it == unit) {
+        map_remove(queue->by_job, str_from(unit->job));
+        if (unit->next_of_job)
+            map_set(queue->by_job, str_from(unit->job), unit->next_of_job);
+        return;
+    }
+    while (it && it->next_of_job != unit)
+        it = it->next_of_job;
+    if (it)
+        it->next_of_job = unit->next_of_job;
+}
+
 const char *unit_row(const struct unit *unit)
 {
     return unit->job ? unit->job : unit->uid;
@@ -103,6 +132,7 @@ void unit_drop(struct queue *queue, struct unit *unit)
 
     notify_row(queue, unit_row(unit));
     live_apply(queue->live, &event, &err);
+    leave_job(queue, unit);
     map_remove(queue->units, str_from(unit->uid));
     map_remove(queue->by_id, id_key(&unit->w.id));
     unit_free(unit);
@@ -300,7 +330,7 @@ static void read_job(struct queue *queue, struct unit *unit, const struct json *
     unit->w.kind = owner ? WORKLOAD_JOB : WORKLOAD_POD;
     if (!owner)
         return;
-    set_string(&unit->job, json_get_string(owner, "uid"));
+    join_job(queue, unit, json_get_string(owner, "uid"));
     set_string(&unit->job_name, json_get_string(owner, "name"));
     if (!job)
         return;
