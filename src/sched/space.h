@@ -77,7 +77,8 @@ static inline uint32_t query_slots(const struct query *query)
 
 /* ---- fragmentation (frag.c): how much of a node's free GPU memory the usual workloads could not use ---- */
 
-#define FRAG_AHEAD 0.5 /* half of the measure is FGD's own, half what is left over in the end */
+#define FRAG_AHEAD                                                                                           \
+    0.6 /* part of the measure that is what is left over in the end; the rest is as FGD has it */
 
 struct frag;
 struct frag *frag_new(const struct cluster *cluster, const struct mix_row *mix, uint32_t len, double ahead);

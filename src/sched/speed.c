@@ -9,21 +9,26 @@
  * Where all jobs are rigid: shortest remaining time first, weighed by the gang, a restart added for those
  * that do not run. A job that takes nearly as long as all work spread over all GPUs decides when everything
  * is over: it is critical, goes first and has no guests; that needs a measured forecast. A job that takes
- * longer than its fair share of the GPUs would have let it counts for more. */
+ * longer than its fair share of the GPUs would have let it counts for more. Declared lengths that nothing has
+ * measured tell short from long, not long from longer: from some length on it is first come, first served,
+ * and what runs mostly stays, so that the longest do not give way for ever. */
 #include "base/mem.h"
 #include "sched/book.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define RIGID_GPUS   0.5  /* power of the gang's size in the order of rigid jobs: 0 is SRTF, 1 is SRSF */
-#define LATE_FROM    0.9  /* of its fair time, from where on a rigid job counts for more */
-#define LATE_POWER   4.0  /* by that power of it */
-#define CRITICAL_MAX 3.0  /* a job longer than that many times all the rest is last whatever one does */
-#define CRITICAL_GPU 0.5  /* part of the GPUs that critical jobs may have */
-#define CRITICAL_RUN 1.15 /* a critical job that runs stays so a little longer */
-#define LONG_FROM    0.8  /* elastic jobs that take longer than that part of all work count for more, */
-#define LONG_POWER   0.5  /* by that power of it */
+#define RIGID_GPUS   0.5    /* power of the gang's size in the order of rigid jobs: 0 is SRTF, 1 is SRSF */
+#define LATE_FROM    0.9    /* of its fair time, from where on a rigid job counts for more */
+#define LATE_POWER   4.0    /* by that power of it */
+#define CRITICAL_MAX 3.0    /* a job longer than that many times all the rest is last whatever one does */
+#define CRITICAL_GPU 0.5    /* part of the GPUs that critical jobs may have */
+#define CRITICAL_RUN 1.15   /* a critical job that runs stays so a little longer */
+#define UNSURE_S     5000.0 /* a job that nothing was measured of is not believed to take longer than that */
+#define UNSURE_AGE   0.01   /* of two such jobs the one that came earlier counts for more, by that an hour */
+#define UNSURE_KEEP  2.0    /* and while it runs it counts that many times */
+#define LONG_FROM    0.8    /* elastic jobs that take longer than that part of all work count for more, */
+#define LONG_POWER   0.5    /* by that power of it */
 #define LONG_MOST    20.0
 
 struct claimant {
@@ -105,14 +110,20 @@ static double lateness(const struct book *book, const struct claimant *c, double
 static void weigh_rigid(const struct book *book, struct claimant *c, double contention)
 {
     const struct sched_options *o = &book->view->options;
-    double restart = c->now ? 0 : (double)o->restart_ms / 1000;
+    double restart = c->now ? 0 : (double)o->restart_ms / 1000, work_s = c->work_s;
 
     c->rigid = true;
     if (c->critical) {
         c->weight = 1e12 + c->alone_s;
         return;
     }
-    c->weight = 1 / ((c->work_s + restart + 1) * pow(c->hull[0].gpus, RIGID_GPUS));
+    if (!c->measured)
+        work_s = fmin(work_s, UNSURE_S);
+    c->weight = 1 / ((work_s + restart + 1) * pow(c->hull[0].gpus, RIGID_GPUS));
+    if (!c->measured && c->now)
+        c->weight *= UNSURE_KEEP;
+    if (c->work_s > work_s)
+        c->weight *= 1 + UNSURE_AGE * (double)(book->now - book_job(book, c->job)->submit_ms) / 3600e3;
     c->weight *= pow(fmax(lateness(book, c, contention) / LATE_FROM, 1), LATE_POWER);
 }
 

@@ -345,13 +345,16 @@ static void test_list_policies_run_who_is_first_in_their_order(void **state)
     old->attained_gpu_ms = 17 * 3600 * 1000ULL;
     old->declared_ms = 100 * 3600 * 1000LL;
     brief = job(&f, "brief", "bob", 1);
-    brief->declared_ms = 3600 * 1000;
+    brief->declared_ms = 1800 * 1000;
     for (const char *const *name = (const char *const[]){"las", "srtf", "berth", NULL}; *name; name++) {
         decide(&f, *name);
         assert_int_equal(action_of(&f, old)->type, ACTION_PREEMPT);
         assert_int_equal(action_of(&f, brief)->type, ACTION_CLAIM);
     }
     decide(&f, "fifo");
+    assert_int_equal(f.plan.actions.len, 0);
+    brief->declared_ms = 3600 * 1000; /* lengths nothing has measured: not worth a restart for berth */
+    decide(&f, "berth");
     assert_int_equal(f.plan.actions.len, 0);
     done(&f);
 }
