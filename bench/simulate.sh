@@ -61,6 +61,7 @@ pollux("adaptive", "pollux")
 pollux("fixed", "tiresias")
 plain("shockwave 120", "--trace", f"{traces}/shockwave", "--policy", "fifo,srtf,las,berth")
 shockwave("120", range(1, 7))
+shockwave("120", range(7, 13))  # no constant was chosen on these
 shockwave("220", range(1, 4))
 plain("philly-vc, free preemption", "--trace", f"{traces}/philly-vc", "--policy", "fifo,srtf,las")
 plain("philly-vc, 30 s a restart", "--trace", f"{traces}/philly-vc", "--policy", "berth", "--restart", "30")
