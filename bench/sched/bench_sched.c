@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#define CARDS 8
+#define CARDS   8
+#define REPEATS 5 /* of a sequence of events */
 
 struct bench {
     uint32_t nodes, jobs;
@@ -154,15 +155,13 @@ static uint64_t any_running(struct bench *b, const struct live *live)
 }
 
 /* A full cluster and a long queue; then jobs come, end, stop and are relabelled: each with its decision. */
-static void bench_events(const char *policy, uint32_t gpus, uint32_t jobs, int runs)
+static void run_events(const char *policy, uint32_t gpus, uint32_t jobs, int runs, double *us)
 {
     CLEANUP(plan_done) struct plan plan = {0};
-    CLEANUP(free) double *us = mem_zalloc(sizeof(*us) * (size_t)runs);
     struct sched_options options = sched_defaults;
     struct bench b;
     int64_t now = 2000000;
     struct live *live;
-    char what[128];
 
     bench_init(&b, gpus, jobs);
     live = live_new(sched_policy_find(policy), &b.cluster, &options, NULL);
@@ -197,10 +196,26 @@ static void bench_events(const char *policy, uint32_t gpus, uint32_t jobs, int r
         us[i] = now_us() - start;
         carry_out(live, &plan, now);
     }
-    (void)snprintf(what, sizeof(what), "one event, %s: %u jobs on %u GPUs", policy, jobs, gpus);
-    print_figures(what, us, (size_t)runs);
     live_free(live);
     bench_done(&b);
+}
+
+/* The events are the same in every repeat: the least time of each is without what else the machine did. */
+static void bench_events(const char *policy, uint32_t gpus, uint32_t jobs, int runs)
+{
+    CLEANUP(free) double *us = mem_zalloc(sizeof(*us) * (size_t)runs * 2);
+    double *least = us + runs;
+    char what[128];
+
+    for (int k = 0; k < REPEATS; k++) {
+        run_events(policy, gpus, jobs, runs, us);
+        for (int i = 0; i < runs; i++)
+            least[i] = k == 0 || us[i] < least[i] ? us[i] : least[i];
+    }
+    (void)snprintf(what, sizeof(what), "one event, %s: %u jobs on %u GPUs", policy, jobs, gpus);
+    print_figures(what, us, (size_t)runs);
+    (void)snprintf(what, sizeof(what), "  the same, least of %d repeats of each event", REPEATS);
+    print_figures(what, least, (size_t)runs);
 }
 
 int main(int argc, char **argv)
