@@ -139,6 +139,7 @@ int runtime_new(struct loop *loop, const struct runtime_config *config, struct r
         return -1;
     if (rt->host.crun)
         rt->oci_fd = oci_seal(rt->oci_path);
+    rt->sweeper = sweeper_new(rt->state_dir, removal_tree);
     cgroup_make_parent(rt->cgroup);
     read_boot_id(rt);
     describe_host(rt);
@@ -165,6 +166,7 @@ void runtime_free(struct runtime *rt)
             runtime_forget(c);
     }
     map_free(rt->containers);
+    sweeper_free(rt->sweeper);
     seccomp_free(rt->seccomp);
     cgroup_free(rt->cgroup);
     free(rt->state_dir);

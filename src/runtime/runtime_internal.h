@@ -7,6 +7,7 @@
 #include "runtime/bundle.h"
 #include "runtime/cgroup.h"
 #include "runtime/runtime.h"
+#include "runtime/sweeper.h"
 #include "shim/proto.h"
 
 struct runtime {
@@ -20,6 +21,7 @@ struct runtime {
     struct bundle_host host;
     struct map *containers; /* id -> struct runtime_container */
     struct removal *removals;
+    struct sweeper *sweeper;
     unsigned starting, starting_max;                  /* containers that the OCI runtime is at work on */
     struct runtime_container *waiting, **waiting_end; /* for their turn, oldest first */
 };

@@ -148,7 +148,7 @@ static void removal_turn(void *arg)
         try_again(r);
         return;
     }
-    removal_tree(r->dir);
+    sweeper_take(rt->sweeper, r->dir);
     removal_tree(state);
     if (err.code == ERR_NONE && access(r->dir, F_OK) == 0)
         err_set(&err, ERR_SYSTEM, "folder '%s' could not be removed", r->dir);
