@@ -549,6 +549,52 @@ static void test_claim_is_bound_protected_and_takes_its_volume_along(void **stat
     assert_int_equal(count(w, KIND_PV), 0);
 }
 
+static void make_volume(struct world *w, const char *name, const char *more)
+{
+    create(w, arena_printf(&w->arena,
+                           "{kind: PersistentVolume, apiVersion: v1, metadata: {name: %s}, spec: {capacity: "
+                           "{storage: 2Gi}, accessModes: [ReadWriteOnce], storageClassName: m, "
+                           "persistentVolumeReclaimPolicy: Retain, hostPath: {path: /x}%s}}",
+                           name, more));
+}
+
+static void make_claim(struct world *w, const char *name, const char *more)
+{
+    create(w, arena_printf(&w->arena,
+                           "{kind: PersistentVolumeClaim, apiVersion: v1, metadata: {name: %s}, spec: "
+                           "{accessModes: [ReadWriteOnce], storageClassName: m, resources: {requests: "
+                           "{storage: 1Gi}}%s}}",
+                           name, more));
+    run(w);
+}
+
+static const char *volume_of(struct world *w, const char *claim)
+{
+    return json_string_or(json_at(doc_of(w, KIND_PVC, claim), "spec.volumeName"), "");
+}
+
+static void test_claims_get_the_volume_kept_named_or_free(void **state)
+{
+    struct world *w = *state;
+
+    make_volume(w, "b", "");
+    make_volume(w, "a", "");
+    make_volume(w, "kept", ", claimRef: {namespace: default, name: theirs}");
+    make_claim(w, "first", "");
+    assert_string_equal(volume_of(w, "first"), "a");
+    make_claim(w, "theirs", "");
+    assert_string_equal(volume_of(w, "theirs"), "kept");
+    make_claim(w, "named", ", volumeName: b");
+    assert_string_equal(json_at_string(doc_of(w, KIND_PVC, "named"), "status.phase"), "Bound");
+    make_claim(w, "early", ", volumeName: late");
+    assert_string_not_equal(json_at_string(doc_of(w, KIND_PVC, "early"), "status.phase"), "Bound");
+    make_volume(w, "late", "");
+    run(w);
+    assert_string_equal(json_at_string(doc_of(w, KIND_PVC, "early"), "status.phase"), "Bound");
+    make_claim(w, "more", "");
+    assert_true(starts_with(volume_of(w, "more"), "pvc-"));
+}
+
 static void test_services_get_addresses_of_their_own(void **state)
 {
     struct world *w = *state;
@@ -674,6 +720,7 @@ int main(void)
         T(test_limit_range_fills_in_and_refuses),
         T(test_priority_class_gives_its_number),
         T(test_claim_is_bound_protected_and_takes_its_volume_along),
+        T(test_claims_get_the_volume_kept_named_or_free),
         T(test_services_get_addresses_of_their_own),
         T(test_pods_of_unknown_runtimes_are_refused),
         T(test_only_nodes_of_users_start_with_a_taint),
