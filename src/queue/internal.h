@@ -262,6 +262,7 @@ typedef VEC(struct unit *) unit_list;
 void row_units(struct queue *queue, const char *uid, unit_list *ret);
 /* The row's object, or NULL; of a Job also while its end is being recorded. */
 const struct object *row_object(struct queue *queue, const char *uid);
+bool row_recorded(struct queue *queue, const char *uid); /* its end is; reads the disk */
 /* Is it theirs? An admin of this machine works under the name of root. */
 bool row_mine(const struct identity *who, const char *user, const char *ns);
 

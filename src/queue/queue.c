@@ -84,12 +84,18 @@ static bool pod_ended(const struct object *pod)
     return streq(phase, "Succeeded") || streq(phase, "Failed");
 }
 
+/* It ended, and the daemon did before it had recorded that. The end of a Job's pod is the Job's to record. */
+static bool ended_meanwhile(struct queue *queue, const struct object *pod)
+{
+    return pod->owner_count == 0 && !row_recorded(queue, pod->uid);
+}
+
 static void load_pods(struct queue *queue)
 {
     VEC(struct object *) pods = {0};
 
     OBJECTS_EACH(store_list(queue->store, KIND_POD, NULL), it)
-        if (is_own(queue, *it) && !pod_ended(*it))
+        if (is_own(queue, *it) && (!pod_ended(*it) || ended_meanwhile(queue, *it)))
             vec_push(&pods, object_ref(*it));
     VEC_EACH(&pods, it) {
         struct unit *unit = unit_find(queue, (*it)->uid);

@@ -136,6 +136,14 @@ static bool is_there(void *arg, const struct record *record)
     return false;
 }
 
+bool row_recorded(struct queue *queue, const char *uid)
+{
+    struct record_query query = {.type = RECORD_JOB, .job = uid, .limit = 1};
+    bool there = false;
+
+    return store_records(queue->store, &query, is_there, &there, NULL) < 0 || there;
+}
+
 static int find_ended(struct queue *queue, const char *id, struct search *search, struct err *err)
 {
     struct record_query by_uid = {.type = RECORD_JOB, .job = id, .limit = 1};

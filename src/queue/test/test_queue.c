@@ -220,6 +220,23 @@ static void test_a_deleted_pod_is_found(void **state)
     assert_state(f, uid, "Cancelled");
 }
 
+static void test_a_pod_that_ended_while_the_daemon_was_away(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+
+    create(f, KIND_POD, POD("p", ""), uid);
+    settle(f);
+    assert_state(f, "p", "Running");
+    set_status(f, uid, "{phase: Succeeded}");
+    queue_free(f->queue); /* before it has heard of that */
+    start(f);
+    assert_state(f, "p", "Running");
+    settle(f);
+    assert_state(f, "p", "Succeeded");
+    assert_int_equal(unit_find(f->queue, uid) == NULL, 1);
+}
+
 static size_t history_len(struct fixture *f)
 {
     struct queue_history_query query = {0};
@@ -505,6 +522,7 @@ int main(void)
         TEST(test_a_job_is_found_at_every_instant_of_its_end),
         TEST(test_a_cancelled_job_is_found_before_that_is_stored),
         TEST(test_a_deleted_pod_is_found),
+        TEST(test_a_pod_that_ended_while_the_daemon_was_away),
         TEST(test_a_deleted_job_without_pods_leaves_a_row),
         TEST(test_the_global_ordinal_of_a_job_is_that_of_its_last_pod),
         TEST(test_epoch_times_make_the_estimate),
