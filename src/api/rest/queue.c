@@ -10,11 +10,13 @@
 
 static struct queue *need_queue(struct call *call)
 {
-    if (!call->api->config.queue) {
+    struct queue *queue = call->api->config.queue;
+
+    if (!queue) {
         failure_set(&call->failure, call->arena, 503, "ServiceUnavailable", "this server has no queue");
-        rest_fail(call);
+        rest_fail(call); /* the call has gone after it */
     }
-    return call->api->config.queue;
+    return queue;
 }
 
 /* ERR_INVALID of the queue is about what was asked for, not about its form. */
