@@ -582,7 +582,9 @@ static void run_ended(struct queue *queue, struct unit *unit, struct run_pods *r
     CLEANUP(free) char *text = NULL;
     enum stop_kind stop = unit->stop.kind;
     bool gone = run->count == 0;
-    enum change change = lifecycle_exit(stop == STOP_PREEMPT || stop == STOP_RESIZE, run->status,
+    /* without epochs, who leaves before being told has just ended */
+    bool told = unit->stop.killed || unit->stop.epoch >= 0 || unit->w.epochs_total;
+    enum change change = lifecycle_exit(told && (stop == STOP_PREEMPT || stop == STOP_RESIZE), run->status,
                                         unit->w.epochs_done, unit->w.epochs_total, false);
 
     if (stop == STOP_CANCEL) {

@@ -531,6 +531,8 @@ static void read_training_spec(struct queue *queue, struct unit *unit, const str
     unit->w.kind = WORKLOAD_TRAINING;
     unit->w.can_checkpoint = true;
     unit->w.epochs_total = (uint32_t)json_int(json_get(spec, "maxEpochs"), 1);
+    if (unit->w.epochs_total == 1 && json_len(json_get(spec, "command")))
+        unit->w.epochs_total = 0; /* a command of which no epochs are known: it has no last one */
     unit->w.declared_ms = seconds_ms(hours) * 3600;
     unit->w.deadline_ms = time_of(json_get(spec, "deadline"), 0) / NSEC_PER_MSEC;
     if (!fresh)

@@ -179,7 +179,7 @@ def test_a_training_job_from_start_to_end(browser, empty):
 
 def test_preemption_is_told(browser, empty):
     sign_in(browser, empty)
-    uid = train(empty, "gives-way", max_epochs=400, disable_gpu_sharing=True, is_single_gpu=True)
+    uid = train(empty, "gives-way", max_epochs=400, priority=-1, labels={"user": ANN}, disable_gpu_sharing=True, is_single_gpu=True)
     harness.wait(lambda: (empty.get(f"/v1/queue/{uid}")["epochsDone"] or 0) > 0, "an epoch is done", 30)
     for name in ("a", "b", "c", "d"):
         pod(empty, ANN, f"fill-{name}") if name != "d" else pod(empty, BOB, "claims")
