@@ -43,6 +43,8 @@ struct run {
     struct plan plan;
     struct run_job *jobs;
     struct heap heap;
+    bool stale;           /* jobs came or went since the last decision */
+    double renewed;       /* when that was */
     VEC(uint32_t) active; /* running ones, for rounds */
     VEC(float) decisions; /* microseconds */
     VEC(struct sim_sample) samples;
@@ -492,16 +494,36 @@ static void step_round(struct run *run)
     }
 }
 
+/* Whether a decision is due: Gavel makes its allocation anew only when jobs came or went, and not too often.
+ */
+static bool renew(struct run *run, bool changed)
+{
+    if (run->rules.renew_s <= 0 || !streq(run->options->policy, "fifo"))
+        return true;
+    run->stale |= changed;
+    if (!run->stale || run->now - run->renewed < run->rules.renew_s)
+        return false;
+    run->stale = false;
+    run->renewed = run->now;
+    return true;
+}
+
 static int run_rounds(struct run *run, struct err *err)
 {
     uint32_t stuck = 0;
 
+    run->renewed = -INFINITY;
+
     for (run->now = run->rules.first_s; run->finished < run->trace->jobs.len;
          run->now += run->rules.round_s) {
+        size_t finished = run->finished;
+        bool came;
+
         account(run);
         step_round(run);
-        (void)arrivals(run);
-        decide(run);
+        came = arrivals(run);
+        if (renew(run, came || run->finished != finished))
+            decide(run);
         stuck = run->active.len > 0 || run->arrived < run->trace->jobs.len ? 0 : stuck + 1;
         if (stuck > STUCK_MAX)
             return err_set(err, ERR_INTERNAL, "policy '%s' starts nothing any more", run->options->policy);

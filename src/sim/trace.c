@@ -33,6 +33,7 @@ const struct sim_rules sim_rules[] = {
      .summary =
          "rounds of 120 s, 20 s lost by a job that did not run in the round before, places do not matter",
      .round_s = 120,
+     .renew_s = 840,
      .restart_s = 20,
      .ftf = FTF_TRACE,
      .options = {REFERENCE, .las_split_ms = 16 * HOUR_MS, .place = PLACE_BEST_FIT}},

@@ -50,6 +50,7 @@ struct sim_rules {
     const char *name, *summary;
     double round_s;   /* decisions every so often; 0: at events */
     double first_s;   /* the first decision of rounds */
+    double renew_s;   /* fifo, which stands for Gavel's: decides anew at most so often; 0: every round */
     double restart_s; /* without progress after a start */
     bool first_free;  /* but not after the first */
     bool at_epochs;   /* a stop waits for the end of the epoch */
