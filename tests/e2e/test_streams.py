@@ -246,7 +246,7 @@ def test_a_terminal_has_a_size_echo_and_an_exit_code(server, k):
 def test_ctrl_c_on_a_terminal_goes_to_the_command(server, k):
     master, slave = pty.openpty()
     with server.started(k, "exec", "-it", "web", "--", "sh", "-c", "trap 'echo caught; exit 9' INT; echo ready; "
-                        "while :; do read x; done", stdin=slave, stdout=slave, stderr=slave,
+                        "while read x; do :; done", stdin=slave, stdout=slave, stderr=slave,
                         start_new_session=True) as process:
         os.close(slave)
         read_until(master, b"ready")
