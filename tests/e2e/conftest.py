@@ -4,6 +4,7 @@ keep to namespaces of their own (`ns`). `own_daemon` is fresh, for tests that st
 import itertools
 import os
 import shutil
+import signal
 
 import pytest
 
@@ -14,6 +15,8 @@ _commands = {}  # row of docs/kubectl.md -> kubectl version -> "yes", "no" or "s
 
 
 def pytest_configure(config):
+    # Started in the background by a shell, SIGINT is ignored, and would be by all that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "command(text): the row of docs/kubectl.md that this test proves")
     config.addinivalue_line("markers", "plain: not again under the sanitizers (long, or about other programs)")
 
