@@ -127,7 +127,7 @@ def test_failed_build_says_so(node, store, tmp_path):
     refused = harness.run([harness.BERTH, "build", "-t", "bad", folder],
                           env={**labkit.build_env(node, store), "XDG_RUNTIME_DIR": str(tmp_path / "run")}, timeout=120)
     assert "berth: the build of 'bad' failed" in refused.fails(1)
-    assert not list((tmp_path / "run").glob("berth-*"))
+    assert not list((tmp_path / "run").glob("berth-*/auth.json"))
 
 
 def test_copy_without_target_is_repaired(node, store, tmp_path):
