@@ -139,6 +139,8 @@ int cli_call(struct cli *cli, const struct call *call, struct reply *ret);
 int cli_get(struct cli *cli, const char *target, struct reply *ret); /* cli_call of a GET */
 int cli_send(struct cli *cli, const char *method, const char *target, const struct json *body,
              struct reply *ret);
+/* Prints the answer to a GET as it comes, from the daemon that was asked before. Returns an exit code. */
+int cli_print(struct cli *cli, const char *target);
 /* The sentence and the exit code of an answer that is no 2xx. */
 const char *reply_message(struct cli *cli, const struct reply *reply);
 int reply_exit(const struct reply *reply);

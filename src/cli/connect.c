@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #define SYSTEM_CONFIG "/etc/berth/berthd.yaml"
 #define SYSTEM_DATA   "/var/lib/berth"
@@ -252,6 +253,52 @@ int cli_send(struct cli *cli, const char *method, const char *target, const stru
         call.body = buf_view(&text);
     }
     return cli_call(cli, &call, ret);
+}
+
+/* ---- answers that are printed as they come ---- */
+
+struct printing {
+    int status;
+    struct buf refusal;
+};
+
+static int print_piece(void *arg, struct str data)
+{
+    struct printing *p = arg;
+
+    if (p->status != 200) {
+        buf_str(&p->refusal, data);
+        return 0;
+    }
+    while (data.len > 0) {
+        ssize_t len = write(STDOUT_FILENO, data.s, data.len);
+
+        if (len < 0 && errno == EINTR)
+            continue;
+        if (len < 0)
+            return -1;
+        data = (struct str){data.s + len, data.len - (size_t)len};
+    }
+    return 0;
+}
+
+int cli_print(struct cli *cli, const char *target)
+{
+    struct printing printing = {0};
+    struct reply reply = {0};
+    struct err err = {0};
+    int code = CLI_OK;
+
+    if (client_stream(cli->client, "GET", target, NULL, 0, (struct str){0}, &printing.status, print_piece,
+                      &printing, &err) < 0)
+        code = cli_fail(CLI_FAILED, "%s", err.msg);
+    reply.status = printing.status;
+    if (code == CLI_OK && reply_exit(&reply) != CLI_OK) {
+        (void)json_parse(buf_view(&printing.refusal), &cli->arena, &reply.doc, NULL, NULL);
+        code = cli_fail(reply_exit(&reply), "%s", reply_message(cli, &reply));
+    }
+    buf_done(&printing.refusal);
+    return code;
 }
 
 const char *cli_namespace(struct cli *cli, const struct args *args, int *code)

@@ -30,37 +30,10 @@ static bool waits(const char *state)
     return streq(state, "Pending") || streq(state, "Preempted");
 }
 
-struct log_copy {
-    int status;
-    struct buf refusal;
-};
-
-static int copy_piece(void *arg, struct str data)
-{
-    struct log_copy *copy = arg;
-
-    if (copy->status != 200) {
-        buf_str(&copy->refusal, data);
-        return 0;
-    }
-    while (data.len > 0) {
-        ssize_t len = write(1, data.s, data.len);
-
-        if (len < 0 && errno == EINTR)
-            continue;
-        if (len < 0)
-            return -1;
-        data = (struct str){data.s + len, data.len - (size_t)len};
-    }
-    return 0;
-}
-
 int print_job_log(struct cli *cli, const char *id, bool follow, const char *tail)
 {
     CLEANUP(buf_done) struct buf target = {0};
-    struct log_copy copy = {0};
     struct reply reply = {0};
-    struct err err = {0};
     int code = cli_get(cli, job_target(cli, id, ""), &reply); /* connects, and says what is wrong */
 
     if (code != CLI_OK)
@@ -70,16 +43,7 @@ int print_job_log(struct cli *cli, const char *id, bool follow, const char *tail
         buf_puts(&target, "&tail=");
         buf_url_encode(&target, str_from(tail));
     }
-    if (client_stream(cli->client, "GET", target.data, NULL, 0, (struct str){0}, &copy.status, copy_piece,
-                      &copy, &err) < 0)
-        code = cli_fail(CLI_FAILED, "%s", err.msg);
-    reply = (struct reply){.status = copy.status};
-    if (code == CLI_OK && reply_exit(&reply) != CLI_OK) {
-        (void)json_parse(buf_view(&copy.refusal), &cli->arena, &reply.doc, NULL, NULL);
-        code = cli_fail(reply_exit(&reply), "%s", reply_message(cli, &reply));
-    }
-    buf_done(&copy.refusal);
-    return code;
+    return cli_print(cli, target.data);
 }
 
 /* Says a new state or reason once. */

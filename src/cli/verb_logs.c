@@ -7,31 +7,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-struct printing {
-    int status;
-    struct buf refusal;
-};
-
-static int print_piece(void *arg, struct str data)
-{
-    struct printing *p = arg;
-
-    if (p->status != 200) {
-        buf_str(&p->refusal, data);
-        return 0;
-    }
-    while (data.len > 0) {
-        ssize_t len = write(1, data.s, data.len);
-
-        if (len < 0 && errno == EINTR)
-            continue;
-        if (len < 0)
-            return -1;
-        data = (struct str){data.s + len, data.len - (size_t)len};
-    }
-    return 0;
-}
-
 /* Option → parameter; those without a value are true. */
 static const char *const params[][2] = {
     {"container", "container"},    {"follow", "follow"},        {"previous", "previous"},
@@ -77,8 +52,6 @@ static const char *training_job(struct cli *cli, const char *word)
 int verb_logs(struct cli *cli, const struct args *args)
 {
     CLEANUP(buf_done) struct buf target = {0}, pod_target = {0};
-    struct printing printing = {0};
-    struct err err = {0};
     struct reply reply = {0};
     const char *ns, *pod, *job = NULL;
     int code = CLI_OK;
@@ -98,14 +71,5 @@ int verb_logs(struct cli *cli, const struct args *args)
         code = add_params(args, &target);
     if (code != CLI_OK)
         return code;
-    if (client_stream(cli->client, "GET", target.data, NULL, 0, (struct str){0}, &printing.status,
-                      print_piece, &printing, &err) < 0)
-        code = cli_fail(CLI_FAILED, "%s", err.msg);
-    reply = (struct reply){.status = printing.status};
-    if (code == CLI_OK && reply_exit(&reply) != CLI_OK) {
-        (void)json_parse(buf_view(&printing.refusal), &cli->arena, &reply.doc, NULL, NULL);
-        code = cli_fail(reply_exit(&reply), "%s", reply_message(cli, &reply));
-    }
-    buf_done(&printing.refusal);
-    return code;
+    return cli_print(cli, target.data);
 }

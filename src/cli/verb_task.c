@@ -157,36 +157,9 @@ int verb_task_show(struct cli *cli, const struct args *args)
 
 /* ---- logs ---- */
 
-struct printing {
-    int status;
-    struct buf refusal;
-};
-
-static int print_piece(void *arg, struct str data)
-{
-    struct printing *p = arg;
-
-    if (p->status != 200) {
-        buf_str(&p->refusal, data);
-        return 0;
-    }
-    while (data.len > 0) {
-        ssize_t len = write(STDOUT_FILENO, data.s, data.len);
-
-        if (len < 0 && errno == EINTR)
-            continue;
-        if (len < 0)
-            return -1;
-        data = (struct str){data.s + len, data.len - (size_t)len};
-    }
-    return 0;
-}
-
 int verb_task_logs(struct cli *cli, const struct args *args)
 {
     CLEANUP(buf_done) struct buf show_target = {0}, target = {0};
-    struct printing printing = {0};
-    struct err err = {0};
     struct reply reply;
     int code;
 
@@ -200,16 +173,7 @@ int verb_task_logs(struct cli *cli, const struct args *args)
         task_param(&target, "follow", "1");
     if (args_has(args, "tail"))
         task_param(&target, "tail", args_get(args, "tail"));
-    if (client_stream(cli->client, "GET", target.data, NULL, 0, (struct str){0}, &printing.status,
-                      print_piece, &printing, &err) < 0)
-        code = cli_fail(CLI_FAILED, "%s", err.msg);
-    reply = (struct reply){.status = printing.status};
-    if (code == CLI_OK && reply_exit(&reply) != CLI_OK) {
-        (void)json_parse(buf_view(&printing.refusal), &cli->arena, &reply.doc, NULL, NULL);
-        code = cli_fail(reply_exit(&reply), "%s", reply_message(cli, &reply));
-    }
-    buf_done(&printing.refusal);
-    return code;
+    return cli_print(cli, target.data);
 }
 
 int verb_task_delete(struct cli *cli, const struct args *args)
