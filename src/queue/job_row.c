@@ -53,13 +53,13 @@ static void set_facts(struct arena *arena, struct json *out, const struct json *
 }
 
 /* One record when it ends, or is deleted before. */
-static void record_end(struct queue *queue, const struct object *job, enum phase phase)
+static void record_end(struct queue *queue, const struct object *job, enum phase phase, int64_t now)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(buf_done) struct buf text = {0};
     const struct json *doc = object_json(job, &arena);
     struct json *out = row_json(queue, NULL, job->uid, &arena);
-    int64_t now = now_ms(), made = time_of(json_at(doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC;
+    int64_t made = time_of(json_at(doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC;
     struct record_query query = {.type = RECORD_SPAN, .job = job->uid};
     struct record record = {.type = RECORD_JOB, .time_ms = now, .job = job->uid, .tag = phase_name(phase)};
     struct sum sum = {0};
@@ -84,6 +84,17 @@ static void record_end(struct queue *queue, const struct object *job, enum phase
     queue_soon(queue); /* forgets that when it is on the disk */
 }
 
+/* When a Job that is over ended; 0: it does not say. */
+static int64_t ended_at(const struct json *doc)
+{
+    const struct json *time = json_at(doc, "status.completionTime");
+
+    JSON_EACH(json_at(doc, "status.conditions"), it)
+        if (!time && streq(json_get_string(it, "type"), "Failed"))
+            time = json_get(it, "lastTransitionTime");
+    return time_of(time, 0) / NSEC_PER_MSEC;
+}
+
 static void keep_job(struct queue *queue, struct object *job)
 {
     object_unref(map_set(queue->jobs, str_from(job->uid), job));
@@ -93,6 +104,24 @@ void job_row_load(struct queue *queue)
 {
     OBJECTS_EACH(store_list(queue->store, KIND_JOB, NULL), it)
         keep_job(queue, object_ref(*it));
+}
+
+void job_row_catch_up(struct queue *queue)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(queue->jobs, &at, &key, &value)) {
+        CLEANUP(arena_done) struct arena arena = {0};
+        const struct object *job = value;
+        int64_t ended;
+
+        if (!is_over(job) || row_recorded(queue, job->uid))
+            continue;
+        ended = ended_at(object_json(job, &arena));
+        record_end(queue, job, job_row_phase(queue, job), ended ? ended : now_ms());
+    }
 }
 
 void job_row_free(struct queue *queue)
@@ -115,9 +144,9 @@ void job_row_changed(struct queue *queue, const struct store_event *event)
     if (event->op != STORE_DELETED)
         keep_job(queue, object_ref(job));
     if (event->op == STORE_MODIFIED && is_over(job) && !is_over(event->before))
-        record_end(queue, job, job_row_phase(queue, job));
+        record_end(queue, job, job_row_phase(queue, job), now_ms());
     else if (event->op == STORE_DELETED && !is_over(event->before ? event->before : job))
-        record_end(queue, event->before ? event->before : job, PHASE_CANCELLED);
+        record_end(queue, event->before ? event->before : job, PHASE_CANCELLED, now_ms());
     if (event->op == STORE_DELETED)
         object_unref(map_remove(queue->jobs, str_from(job->uid)));
     for (const struct unit *it = unit_of_job(queue, job->uid); it;

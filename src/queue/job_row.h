@@ -4,6 +4,8 @@
 #include "queue/internal.h"
 
 void job_row_load(struct queue *queue);
+/* Records the end of those that ended when the daemon did, before it had. */
+void job_row_catch_up(struct queue *queue);
 void job_row_free(struct queue *queue);
 void job_row_changed(struct queue *queue, const struct store_event *event);
 /* Which phase a Job's document is in, by its conditions and its pods. */

@@ -128,6 +128,7 @@ static void load_all(struct queue *queue)
     load(queue);
     load_pods(queue);
     tell_all(queue);
+    job_row_catch_up(queue);
 }
 
 void queue_reload(struct queue *queue)

@@ -271,6 +271,29 @@ static void test_a_deleted_job_without_pods_leaves_a_row(void **state)
     assert_int_equal(history_len(f), 1);
 }
 
+static void test_a_job_that_ended_while_the_daemon_was_away(void **state)
+{
+    struct fixture *f = *state;
+    const struct json *row;
+    char uid[64];
+
+    create(f, KIND_JOB, JOB, uid);
+    settle(f);
+    set_status(f, uid,
+               "{completionTime: '2030-01-02T03:04:05Z', conditions: [{type: Complete, status: 'True'}]}");
+    queue_free(f->queue); /* before it has heard of that */
+    for (int i = 0; i < 2; i++) {
+        start(f);
+        settle(f);
+        row = show(f, uid);
+        assert_string_equal(json_get_string(row, "state"), "Succeeded");
+        assert_true(starts_with(json_get_string(row, "finished"), "2030-01-02T03:04:05"));
+        assert_int_equal(history_len(f), 1);
+        if (i == 0)
+            queue_free(f->queue);
+    }
+}
+
 static void test_the_global_ordinal_of_a_job_is_that_of_its_last_pod(void **state)
 {
     struct fixture *f = *state;
@@ -524,6 +547,7 @@ int main(void)
         TEST(test_a_deleted_pod_is_found),
         TEST(test_a_pod_that_ended_while_the_daemon_was_away),
         TEST(test_a_deleted_job_without_pods_leaves_a_row),
+        TEST(test_a_job_that_ended_while_the_daemon_was_away),
         TEST(test_the_global_ordinal_of_a_job_is_that_of_its_last_pod),
         TEST(test_epoch_times_make_the_estimate),
         TEST(test_epochs_beside_profiles_without_a_set_size),
