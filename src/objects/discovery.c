@@ -4,7 +4,19 @@
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "objects/kind.h"
+#include "objects/lenient.h"
 #include "objects/openapi.h"
+
+/* Jobs under v1: without list and watch, so that who walks over all resources meets each object once. */
+static const struct kind published_jobs = {
+    .name = "Job",
+    .plural = LENIENT_JOBS,
+    .singular = LENIENT_JOB,
+    .group = "",
+    .version = "v1",
+    .namespaced = true,
+    .verbs = VERB_CREATE | VERB_DELETE | VERB_GET | VERB_PATCH | VERB_UPDATE,
+};
 
 /* A text by what was asked for. */
 struct text {
@@ -231,6 +243,10 @@ struct str discovery_legacy_resources(const char *group, const char *version)
             add_legacy_subresource(&buf, k, &k->subresources[i]);
         }
     }
+    if (!*group && streq(version, published_jobs.version)) {
+        buf_putc(&buf, ',');
+        add_legacy_resource(&buf, &published_jobs);
+    }
     buf_puts(&buf, "]}");
     return *comma ? keep_text(key.data, &buf) : (struct str){0};
 }
@@ -286,6 +302,10 @@ static void add_version(struct buf *buf, const struct kind *first)
         buf_puts(buf, comma);
         add_resource(buf, k);
         comma = ",";
+    }
+    if (same_version(first, &published_jobs)) {
+        buf_putc(buf, ',');
+        add_resource(buf, &published_jobs);
     }
     buf_puts(buf, "],\"freshness\":\"Current\"}");
 }

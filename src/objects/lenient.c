@@ -113,13 +113,17 @@ static void fix_pod_spec(const struct fix *fix, struct json *spec, const char *p
                    arena_printf(fix->arena, "%s.initContainers", path));
 }
 
+static void fix_template(const struct fix *fix, struct json *template)
+{
+    fix_labels(fix, json_get(template, "metadata"), "spec.template.metadata");
+    fix_pod_spec(fix, json_get(template, "spec"), "spec.template.spec");
+}
+
 static void fix_job(const struct fix *fix, struct json *doc)
 {
-    struct json *template = json_at(doc, "spec.template");
-    struct json *spec = json_get(template, "spec");
+    struct json *spec = json_at(doc, "spec.template.spec");
 
-    fix_labels(fix, json_get(template, "metadata"), "spec.template.metadata");
-    fix_pod_spec(fix, spec, "spec.template.spec");
+    fix_template(fix, json_at(doc, "spec.template"));
     if (!json_is(spec, JSON_OBJECT))
         return;
     if (!json_get(spec, "restartPolicy")) {
@@ -143,6 +147,18 @@ void lenient_fix(struct arena *arena, struct json *doc, struct json *warnings)
         fix_job(&fix, doc);
     else if (streq(json_get_string(doc, "kind"), "Pod"))
         fix_pod_spec(&fix, json_get(doc, "spec"), "spec");
+}
+
+void lenient_fix_patch(struct arena *arena, struct json *patch, struct json *warnings)
+{
+    struct fix fix = {arena, warnings};
+
+    if (!json_is(patch, JSON_OBJECT))
+        return;
+    if (streq(json_get_string(patch, "apiVersion"), "v1"))
+        json_remove(patch, "apiVersion");
+    fix_labels(&fix, json_get(patch, "metadata"), "metadata");
+    fix_template(&fix, json_at(patch, "spec.template"));
 }
 
 static bool is_blank(struct str line)

@@ -1,4 +1,5 @@
-"""`berth apply` takes the manifest of the Hyperion guide as it was printed; kubectl gets Kubernetes' errors."""
+"""`berth apply` takes the manifest of the Hyperion guide as it was printed; kubectl does, too (test_kubectl.py), and gets
+Kubernetes' own errors for what Kubernetes would know."""
 
 import pathlib
 
@@ -21,9 +22,10 @@ def test_the_published_manifest_is_put_right_with_a_warning_per_slip(daemon, ns)
     assert "unchanged" in daemon.berth("apply", "-n", ns, "-f", DATA / "hyperion-deployment.yaml").ok()
 
 
-def test_kubectl_gets_kubernetes_own_error_for_it(daemon, ns):
-    error = daemon.kubectl("-n", ns, "apply", "-f", DATA / "hyperion-deployment.yaml").fails(1)
-    assert 'no matches for kind "Job" in version "v1"' in error
+def test_kubectl_gets_kubernetes_own_errors_for_it_under_batch(daemon, ns):
+    text = (DATA / "hyperion-deployment.yaml").read_text().replace("apiVersion: v1", "apiVersion: batch/v1")
+    error = daemon.kubectl("-n", ns, "apply", "-f", "-", stdin=text).fails(1)
+    assert 'unknown field "spec.template.spec.containers[0].resources.request"' in error
 
 
 def test_numbers_become_text_where_text_is_meant(daemon, ns):

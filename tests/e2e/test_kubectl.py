@@ -232,6 +232,25 @@ def test_client_side_apply_moves_to_server_side(k):
     assert k("get", "cm", "c", "-o", "jsonpath={.data}").json() == {"a": "1"}
 
 
+@command("apply, create, delete -f of Hyperion's guide as printed")
+def test_the_manifest_of_hyperions_guide(k):
+    """A Job under v1, `request:`, no restartPolicy: kubectl warns and it works, again too; `jobs` stays batch/v1's."""
+    path = harness.ROOT / "tests" / "data" / "hyperion-deployment.yaml"
+    made = k("apply", "-f", path)
+    assert "awesome-project-trainer created" in made.ok()
+    for words in ("in 'batch/v1', not in 'v1'", "request: taken as 'requests'", "restartPolicy: missing"):
+        assert words in made.err, made.err
+    assert k("apply", "-f", path).ok()
+    found = k("get", "job", "awesome-project-trainer", "-o", "json").json()
+    assert found["apiVersion"] == "batch/v1"
+    spec = found["spec"]["template"]["spec"]
+    assert spec["restartPolicy"] == "Never" and spec["containers"][0]["resources"]["requests"]["cpu"] == "1"
+    assert "awesome-project-trainer" in k("describe", "jobs/awesome-project-trainer").ok()
+    assert k("get", "-f", path, "-o", "name").ok().strip() == "job/awesome-project-trainer"
+    k("delete", "-f", path).ok()
+    assert "created" in k("create", "-f", path).ok()
+
+
 @command("replace")
 def test_replace_and_stale_versions(k):
     doc = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "1"}}

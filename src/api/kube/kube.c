@@ -2,6 +2,7 @@
 #include "api/kube/kube.h"
 
 #include "base/clock.h"
+#include "objects/lenient.h"
 #include "objects/openapi.h"
 
 #include <sys/utsname.h>
@@ -67,7 +68,8 @@ static bool find_route(const char *group, const char *version, const char **segm
     }
     if (count < 1 || count > 3)
         return false;
-    ret->kind = kind_by_plural(g, v, str_from(segments[0]));
+    ret->published = !*group && streq(version, "v1") && streq(segments[0], LENIENT_JOBS);
+    ret->kind = ret->published ? kind_by_id(KIND_JOB) : kind_by_plural(g, v, str_from(segments[0]));
     if (!ret->kind || (*ret->ns && !ret->kind->namespaced))
         return false;
     if (count > 1)

@@ -11,6 +11,7 @@ struct route {
     const struct subresource *sub; /* NULL: the object itself */
     const char *ns;                /* "": cluster-scoped, or all namespaces */
     const char *name;              /* "": the collection */
+    bool published;                /* Jobs as v1 (objects/lenient.h): put right, and answered as v1 */
 };
 
 /* True when the path is the Kubernetes API's (and the call has been or will be answered). */

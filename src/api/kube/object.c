@@ -2,6 +2,7 @@
 #include "api/kube/kube.h"
 #include "base/clock.h"
 #include "base/yaml.h"
+#include "objects/lenient.h"
 #include "objects/table.h"
 
 int accept_form(struct call *call, enum form *ret)
@@ -131,6 +132,24 @@ void object_reply(struct call *call, int status, const struct object *object, en
     call_reply(call, status, type, &body);
 }
 
+/* The resource of a version has objects of that version. */
+static void reply(struct call *call, const struct route *route, int status, const struct object *object,
+                  enum form form)
+{
+    struct buf body = {0};
+    struct json *doc;
+
+    if (!route->published || form != FORM_JSON) {
+        object_reply(call, status, object, form);
+        return;
+    }
+    doc = json_copy(call->arena, object_json(object, call->arena));
+    json_set_string(call->arena, doc, "apiVersion", "v1");
+    json_write(&body, doc);
+    buf_putc(&body, '\n');
+    call_reply(call, status, "application/json", &body);
+}
+
 void object_get(struct call *call, const struct route *route)
 {
     const struct object *object;
@@ -147,13 +166,23 @@ void object_get(struct call *call, const struct route *route)
         call_fail(call);
         return;
     }
-    object_reply(call, 200, object, form);
+    reply(call, route, 200, object, form);
 }
 
-static void answer_written(struct call *call, int status, struct written *written, enum form form)
+static void answer_written(struct call *call, const struct route *route, int status, struct written *written,
+                           enum form form)
 {
-    object_reply(call, status, written->object, form);
+    reply(call, route, status, written->object, form);
     written_done(written);
+}
+
+static int decode(struct call *call, const struct route *route, struct json **ret, const char **duplicates)
+{
+    if (body_decode(call, route->kind, ret, duplicates) < 0)
+        return -1;
+    if (route->published)
+        lenient_fix(call->arena, *ret, call->warnings);
+    return 0;
 }
 
 void object_create(struct call *call, const struct route *route)
@@ -164,11 +193,11 @@ void object_create(struct call *call, const struct route *route)
     enum form form;
 
     if (accept_form(call, &form) < 0 || body_write(call, &write, route, NULL) < 0 ||
-        body_decode(call, route->kind, &doc, &write.duplicates) < 0 ||
+        decode(call, route, &doc, &write.duplicates) < 0 ||
         registry_create(call->registry, &write, route->kind, route->ns, doc, &written) < 0)
         call_fail(call);
     else
-        answer_written(call, 201, &written, form);
+        answer_written(call, route, 201, &written, form);
 }
 
 void object_update(struct call *call, const struct route *route)
@@ -179,14 +208,15 @@ void object_update(struct call *call, const struct route *route)
     enum form form;
 
     if (accept_form(call, &form) < 0 || body_write(call, &write, route, NULL) < 0 ||
-        body_decode(call, route->kind, &doc, &write.duplicates) < 0 ||
+        decode(call, route, &doc, &write.duplicates) < 0 ||
         registry_update(call->registry, &write, route->kind, route->ns, route->name, doc, &written) < 0)
         call_fail(call);
     else
-        answer_written(call, written.created ? 201 : 200, &written, form);
+        answer_written(call, route, written.created ? 201 : 200, &written, form);
 }
 
-static int decode_patch(struct call *call, enum patch_type type, struct json **ret, const char **duplicates)
+static int decode_patch(struct call *call, const struct route *route, enum patch_type type, struct json **ret,
+                        const char **duplicates)
 {
     CLEANUP(buf_done) struct buf dups = {0};
     struct err err = {0};
@@ -194,12 +224,16 @@ static int decode_patch(struct call *call, enum patch_type type, struct json **r
     if (type == PATCH_APPLY) {
         if (yaml_parse_one(call->req->body, call->arena, ret, &err) < 0)
             return failure_bad_request(&call->failure, call->arena, "error decoding YAML: %s", err.msg);
+        if (route->published)
+            lenient_fix(call->arena, *ret, call->warnings);
         return 0;
     }
     if (json_parse(call->req->body, call->arena, ret, &dups, &err) < 0)
         return failure_bad_request(&call->failure, call->arena, "error decoding patch: %s", err.msg);
     if (dups.len)
         *duplicates = arena_strndup(call->arena, dups.data, dups.len);
+    if (route->published)
+        lenient_fix_patch(call->arena, *ret, call->warnings);
     return 0;
 }
 
@@ -230,12 +264,12 @@ void object_patch(struct call *call, const struct route *route)
     }
     if (accept_form(call, &form) < 0 || patch_options(call, type) < 0 ||
         body_write(call, &write, route, NULL) < 0 ||
-        decode_patch(call, type, &patch, &write.duplicates) < 0 ||
+        decode_patch(call, route, type, &patch, &write.duplicates) < 0 ||
         registry_patch(call->registry, &write, route->kind, route->ns, route->name, type, patch, &written) <
             0)
         call_fail(call);
     else
-        answer_written(call, written.created ? 201 : 200, &written, form);
+        answer_written(call, route, written.created ? 201 : 200, &written, form);
 }
 
 /* Kinds whose deletion is answered with the object; others get a Status. */
@@ -282,5 +316,5 @@ void object_delete(struct call *call, const struct route *route)
     else if (written.deleted && !answers_object(route->kind))
         reply_deleted(call, written.object);
     else
-        answer_written(call, 200, &written, form == FORM_TABLE ? FORM_JSON : form);
+        answer_written(call, route, 200, &written, form == FORM_TABLE ? FORM_JSON : form);
 }
