@@ -1,9 +1,13 @@
-/* Events about objects. The same thing said again counts up on the event that is there, found by a
- * name made from what is said. */
+/* Events about objects. The same thing said again counts up on the event that is there. Names are that of the
+ * object, the time, and a hash of what is said: lists are sorted by name, so they show what came first first,
+ * and kubectl, which sorts by full seconds, keeps that order. */
 #include "base/clock.h"
 #include "registry/internal.h"
 
 #include <stdarg.h>
+
+#define EVENT_TIME_DIGITS 13 /* microseconds since 1970 */
+#define EVENT_HASH_DIGITS 8
 
 struct repeat {
     const char *time;
@@ -49,6 +53,24 @@ static struct json *event_document(struct arena *arena, const struct object *abo
     return doc;
 }
 
+/* The event of this object that says the same; NULL: none. */
+static const struct object *find_said(struct registry *registry, const char *ns, const char *about,
+                                      const char *hash)
+{
+    CLEANUP(free) char *prefix = mem_printf("%s.", about);
+    struct store_slice all = store_list(registry->store, KIND_EVENT, ns);
+
+    for (size_t i = store_slice_after(all, ns, prefix); i < all.len; i++) {
+        const char *name = all.v[i]->name;
+
+        if (!starts_with(name, prefix))
+            return NULL;
+        if (strlen(name) == strlen(prefix) + EVENT_TIME_DIGITS + EVENT_HASH_DIGITS && ends_with(name, hash))
+            return all.v[i];
+    }
+    return NULL;
+}
+
 void registry_event(struct registry *registry, const struct object *about, const char *type,
                     const char *reason, const char *fmt, ...)
 {
@@ -59,23 +81,26 @@ void registry_event(struct registry *registry, const struct object *about, const
     const char *ns = *about->ns ? about->ns : "default";
     const struct object *there;
     struct written written;
-    char time[CLOCK_TEXT_MAX];
+    char time[CLOCK_TEXT_MAX], hash[EVENT_HASH_DIGITS + 1];
+    int64_t now = clock_now();
     char *name;
     va_list ap;
 
     va_start(ap, fmt);
     buf_vprintf(&message, fmt, ap);
     va_end(ap);
-    clock_format(clock_now(), time);
+    clock_format(now, time);
     buf_printf(&said, "%s/%s/%s/%s", about->uid, type, reason, message.data);
-    name = arena_printf(&arena, "%s.%016llx", about->name, (unsigned long long)str_hash(buf_view(&said)));
-    there = store_get(registry->store, KIND_EVENT, ns, name);
+    snprintf(hash, sizeof(hash), "%0*x", EVENT_HASH_DIGITS, (unsigned)str_hash(buf_view(&said)));
+    there = find_said(registry, ns, about->name, hash);
     if (there) {
         struct repeat repeat = {time};
 
         registry_edit_object(registry, &write, there, count_up, &repeat, &written);
         return;
     }
+    name = arena_printf(&arena, "%s.%0*llx%s", about->name, EVENT_TIME_DIGITS, (unsigned long long)now / 1000,
+                        hash);
     registry_create(registry, &write, kind_by_id(KIND_EVENT), ns,
                     event_document(&arena, about, name, ns, type, reason, message.data, time), &written);
 }

@@ -166,6 +166,8 @@ static void take_terminal(struct runtime_stream *s, int fd)
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     s->out[0] = fd;
     s->in = fcntl(fd, F_DUPFD_CLOEXEC, 3); /* epoll takes a descriptor once */
+    if (s->rows)
+        runtime_stream_resize(s, s->rows, s->cols);
     exec_listen(s);
     if (s->in >= 0 && s->events->writable)
         s->events->writable(s->arg, s);
@@ -382,6 +384,8 @@ void runtime_stream_resize(struct runtime_stream *s, uint16_t rows, uint16_t col
         oci_send(s->control, &msg, NULL, 0);
     else if (s->tty && s->out[0] >= 0)
         ioctl(s->out[0], TIOCSWINSZ, &size);
+    s->rows = rows; /* the terminal may be on its way yet */
+    s->cols = cols;
 }
 
 void runtime_stream_signal(struct runtime_stream *s, int signo)

@@ -13,7 +13,8 @@ struct runtime_stream {
     int control;
     struct loop_io *control_io;
     /* exec only */
-    int in, out[2]; /* out[0] is the terminal's master, and in a copy of it, with tty */
+    int in, out[2];      /* out[0] is the terminal's master, and in a copy of it, with tty */
+    uint16_t rows, cols; /* asked for; 0: not yet */
     struct loop_io *in_io, *out_io[2];
     struct loop_child *child;
     pid_t child_pid;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,6 +169,12 @@ static int spawn(const char *id)
     argv[n++] = id;
     argv[n] = NULL;
     ex.oci = oci_spawn(argv, fds, conf_get(&ex.conf, "hide"));
+    /* crun gives the terminal its size while the command is on its way already, and must not be the later of
+     * the two. Its children are scheduled as usual; where this is not allowed they see the size by SIGWINCH.
+     */
+    if (ex.tty && ex.oci > 0)
+        sched_setscheduler(ex.oci, SCHED_FIFO | SCHED_RESET_ON_FORK,
+                           &(struct sched_param){.sched_priority = 1});
     return ex.oci < 0 ? -1 : 0;
 }
 

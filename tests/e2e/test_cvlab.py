@@ -2,12 +2,15 @@
 forwarded, copied, deleted. The lab's image is built here from busybox. Needs root, buildah and busybox; says so and
 skips without."""
 
+import fcntl
 import json
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
+import termios
 import time
 import urllib.request
 
@@ -139,6 +142,7 @@ def type_into(kubectl, node, args, lines, until, timeout=20):
     """What a terminal shows when these lines are typed."""
     pid, fd = pty.fork()
     if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 101, 0, 0))
         env = node.program_env(KUBECONFIG=str(kubectl.config), TERM="dumb")
         os.execvpe("kubectl", ["kubectl", *args], env)
     text, deadline, lines = "", time.monotonic() + timeout, list(lines)
@@ -182,9 +186,11 @@ def test_describe_quota(kubectl, pod):
 def test_exec_with_a_terminal_and_su(kubectl, node, pod, lis):
     """kubectl exec -it pod_name -- /bin/bash, then su youruser -c /bin/bash"""
     shown = type_into(kubectl, node, ["exec", "-it", "username-example-test", "--", "/bin/bash"],
-                      [f"su {lis.name} -c /bin/bash", "id -un; touch /cvlabdata2/mine; ls -ln /cvlabdata2; echo E''ND"],
-                      "END\r\n")
+                      [f"su {lis.name} -c /bin/bash", "id -un; touch /cvlabdata2/mine; ls -ln /cvlabdata2",
+                       "stty size", "bash -c 'su " + lis.name + " -c id'; echo E''ND"], "END\r\n")
     assert f"{lis.name}\r\n" in shown and re.search(rf"{lis.uid} +\S+ +0 .*mine", shown), shown
+    assert "suid" not in shown, shown  # busybox's own su, which only root can use
+    assert "33 101\r\n" in shown and shown.count(f"uid={lis.uid}({lis.name})") == 1, shown
 
 
 def test_files_of_claims_belong_to_the_user_and_stay(kubectl, pod, lis):

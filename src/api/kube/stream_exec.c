@@ -1,6 +1,7 @@
-/* The life of a session: begin; on SPDY wait for the streams the options promise; start the command; bytes
- * both ways; the command ends: outputs are closed, the status goes out on the error channel, the wire is
- * closed. A client that leaves earlier ends the session; what becomes of the command is the engine's.
+/* The life of a session: begin; on SPDY wait for the streams the options promise; for a terminal wait a
+ * moment for its size, so that the command never sees another; start the command; bytes both ways; the
+ * command ends: outputs are closed, the status goes out on the error channel, the wire is closed. A client
+ * that leaves earlier ends the session; what becomes of the command is the engine's.
  *
  * Back-pressure: output is paused while the client has WIRE_HIGH unread bytes. Input that the command does
  * not take is kept, and the client is not read until it is gone; since a client that leaves goes unnoticed
@@ -28,6 +29,7 @@ struct stream_exec {
     struct buf in; /* stdin that the command has not taken yet, from in_at */
     size_t in_at;
     bool in_ended; /* by the client */
+    bool sizing;   /* a command waits for the size of its terminal */
     bool out_paused;
     struct buf resize; /* a size that is not complete yet */
 };
@@ -194,6 +196,18 @@ static void end_stdin(struct stream_exec *s)
         s->config.ops->stream_close_stdin(s->stream);
 }
 
+static void run_command(struct stream_exec *s);
+
+static void set_size(struct stream_exec *s, uint16_t rows, uint16_t cols)
+{
+    s->config.exec.rows = rows;
+    s->config.exec.cols = cols;
+    if (s->stream)
+        s->config.ops->stream_resize(s->stream, rows, cols);
+    else if (s->sizing)
+        run_command(s);
+}
+
 /* {"Width":80,"Height":24}, as many as come, cut anywhere. */
 static void take_resize(struct stream_exec *s, struct str data)
 {
@@ -210,12 +224,8 @@ static void take_resize(struct stream_exec *s, struct str data)
         if (json_parse(buf_view(&s->resize), &arena, &size, NULL, NULL) == 0) {
             cols = json_int(json_get(size, "Width"), 0);
             rows = json_int(json_get(size, "Height"), 0);
-            if (cols > 0 && cols <= UINT16_MAX && rows > 0 && rows <= UINT16_MAX) {
-                s->config.exec.cols = (uint16_t)cols;
-                s->config.exec.rows = (uint16_t)rows;
-                if (s->stream)
-                    s->config.ops->stream_resize(s->stream, (uint16_t)rows, (uint16_t)cols);
-            }
+            if (cols > 0 && cols <= UINT16_MAX && rows > 0 && rows <= UINT16_MAX)
+                set_size(s, (uint16_t)rows, (uint16_t)cols);
         }
         buf_clear(&s->resize);
         arena_done(&arena);
@@ -232,12 +242,15 @@ static void take_channel(struct stream_exec *s, enum channel channel, struct str
 
 /* ---- the two framings ---- */
 
-static void start_command(struct stream_exec *s)
+static void run_command(struct stream_exec *s)
 {
     static const struct pod_stream_events events = {on_output, on_writable, on_ended};
     struct err err = {0};
 
+    s->sizing = false;
     loop_timer_stop(s->timer);
+    if (wire_closed(s->wire))
+        return;
     if (s->config.ops->exec(s->config.ops->arg, &s->config.pod, &s->config.exec, &events, s, &s->stream,
                             &err) < 0) {
         s->stream = NULL;
@@ -246,6 +259,15 @@ static void start_command(struct stream_exec *s)
     }
     if (s->in.len > 0 || s->in_ended)
         on_writable(s); /* what came before */
+}
+
+static void start_command(struct stream_exec *s)
+{
+    s->sizing = s->config.exec.argv && s->config.exec.tty && !s->config.exec.rows;
+    if (s->sizing)
+        loop_timer_set(s->timer, STREAM_SIZE_MSEC * NSEC_PER_MSEC);
+    else
+        run_command(s);
 }
 
 static void on_message(void *arg, struct str data)
@@ -295,7 +317,9 @@ static void on_timer(void *arg)
 {
     struct stream_exec *s = arg;
 
-    if (s->stream) { /* the timer is the pings' now */
+    if (s->sizing) {
+        run_command(s);     /* who has no size gets the usual one */
+    } else if (s->stream) { /* the timer is the pings' now */
         if (s->config.websocket)
             wire_ping(s->wire);
         else
@@ -361,7 +385,7 @@ static void on_spdy_message(void *arg, struct str data)
     bool before = complete(s);
 
     spdy_server_input(&s->spdy, data);
-    if (!before && complete(s) && !wire_closed(s->wire))
+    if (!before && complete(s))
         start_command(s);
 }
 

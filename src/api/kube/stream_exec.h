@@ -9,8 +9,9 @@
 #include "api/kube/stream_wire.h"
 #include "loop/loop.h"
 
-#define STREAM_CREATE_SEC 30 /* until the client has opened all streams of SPDY */
-#define STREAM_PING_SEC   15 /* how often a client is pinged that we do not read */
+#define STREAM_CREATE_SEC 30  /* until the client has opened all streams of SPDY */
+#define STREAM_SIZE_MSEC  200 /* until a terminal has its size; kubectl sends it at once */
+#define STREAM_PING_SEC   15  /* how often a client is pinged that we do not read */
 
 struct stream_exec_config {
     struct loop *loop;

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "stream_util.h"
 
 #define OK_STATUS "{\"metadata\":{},\"status\":\"Success\"}"
@@ -68,8 +69,8 @@ static void test_websocket_channels_cut_at_every_byte(void **state)
         feed_cut(&t, buf_view(&in), cut);
         assert_string_equal(t.pod.in.data, "hello");
         assert_true(t.pod.in_closed);
-        assert_int_equal(t.pod.cols, 80);
-        assert_int_equal(t.pod.rows, 24);
+        assert_int_equal(t.pod.exec.cols, 80);
+        assert_int_equal(t.pod.exec.rows, 24);
         t.pod.events.output(t.pod.arg, 1, STR("out"));
         t.pod.events.ended(t.pod.arg, 0, NULL);
         assert_true(t.conn.closed);
@@ -78,6 +79,46 @@ static void test_websocket_channels_cut_at_every_byte(void **state)
                             t.conn.out.len);
         tear_down(&t);
     }
+}
+
+static void test_a_terminal_starts_with_its_size_and_follows_it(void **state)
+{
+    CLEANUP(buf_done) struct buf in = {0};
+    struct setup t;
+
+    (void)state;
+    set_up(&t, 5, true, true);
+    assert_int_equal(t.pod.started, 0);
+    client_message(&in, "\4{\"Width\":101,\"Height\":33}\n\4", 27);
+    client_message(&in, "\4{\"Width\":90,\"Height\":20}\n", 26);
+    wire_input(t.wire, buf_view(&in));
+    assert_int_equal(t.pod.started, 1);
+    assert_int_equal(t.pod.exec.rows, 33);
+    assert_int_equal(t.pod.exec.cols, 101);
+    assert_int_equal(t.pod.rows, 20);
+    assert_int_equal(t.pod.cols, 90);
+    tear_down(&t);
+}
+
+static void stop_loop(void *arg)
+{
+    loop_stop(arg);
+}
+
+static void test_a_terminal_without_a_size_starts_too(void **state)
+{
+    struct loop_timer *late;
+    struct setup t;
+
+    (void)state;
+    set_up(&t, 5, true, true);
+    late = loop_timer_new(t.loop, stop_loop, t.loop);
+    loop_timer_set(late, (STREAM_SIZE_MSEC + 1) * NSEC_PER_MSEC);
+    assert_int_equal(loop_run(t.loop, NULL), 0);
+    assert_int_equal(t.pod.started, 1);
+    assert_int_equal(t.pod.exec.rows, 0);
+    loop_timer_free(late);
+    tear_down(&t);
 }
 
 static void spdy_streams(struct spdy *client, struct buf *in, bool stderr_too)
@@ -295,6 +336,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_websocket_channels_cut_at_every_byte),
+        cmocka_unit_test(test_a_terminal_starts_with_its_size_and_follows_it),
+        cmocka_unit_test(test_a_terminal_without_a_size_starts_too),
         cmocka_unit_test(test_spdy_streams_cut_at_every_byte),
         cmocka_unit_test(test_the_command_starts_when_all_streams_are_there),
         cmocka_unit_test(test_before_version_4_the_status_is_a_sentence),

@@ -13,35 +13,46 @@
 
 static int open_in(int root, const char *path, int flags, mode_t mode)
 {
-    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC | O_NONBLOCK),
+    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK)),
                            .mode = mode,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
 
     return (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 }
 
-/* Whether a line has this number in its third field, or this name in its first. */
-static bool has_line(struct str text, unsigned id, const char *name)
+/* What a file says of a name and a number already. */
+enum known { KNOWN_NOT, KNOWN_OTHERWISE, KNOWN };
+
+/* Programs take the first line that fits: once by its first field, the name, once by its third, the number.
+ */
+static enum known look_up(struct str text, unsigned id, const char *name)
 {
+    bool name_seen = false, id_seen = false;
     struct str line, field;
-    uint64_t n;
 
     while (str_split(&text, '\n', &line)) {
-        int i = 0;
+        bool same_name = false, same_id = false;
+        uint64_t n;
 
-        for (; i < 3 && str_split(&line, ':', &field); i++)
-            if (i == 0 && str_is(field, name))
-                return true;
-        if (i == 3 && str_to_uint(field, &n) && n == id)
-            return true;
+        for (int i = 0; i < 3 && str_split(&line, ':', &field); i++) {
+            same_name |= i == 0 && str_is(field, name);
+            same_id |= i == 2 && str_to_uint(field, &n) && n == id;
+        }
+        if (same_name && same_id && !name_seen && !id_seen)
+            return KNOWN;
+        name_seen |= same_name;
+        id_seen |= same_id;
     }
-    return false;
+    return name_seen || id_seen ? KNOWN_OTHERWISE : KNOWN_NOT;
 }
 
+/* At the end, or before all others where an image means somebody else by the name or the number. Best effort:
+ * the container runs without it, too. */
 static void add_line(int root, const char *path, unsigned id, const char *name, const char *line)
 {
-    CLEANUP(fd_close) int fd = open_in(root, path, O_RDWR | O_CREAT | O_APPEND, 0644);
-    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(fd_close) int fd = open_in(root, path, O_RDWR | O_CREAT, 0644);
+    CLEANUP(buf_done) struct buf text = {0}, more = {0};
+    enum known known;
     struct stat st;
     char data[4096];
     ssize_t n;
@@ -50,11 +61,15 @@ static void add_line(int root, const char *path, unsigned id, const char *name, 
         return;
     while ((n = read(fd, data, sizeof(data))) > 0)
         buf_add(&text, data, (size_t)n);
-    if (has_line(buf_view(&text), id, name))
+    known = look_up(buf_view(&text), id, name);
+    if (n < 0 || known == KNOWN)
         return;
-    if (text.len && text.data[text.len - 1] != '\n' && write(fd, "\n", 1) < 0)
-        return;
-    n = write(fd, line, strlen(line)); /* best effort: the container runs without it, too */
+    if (known == KNOWN_NOT && text.len && text.data[text.len - 1] != '\n')
+        buf_putc(&more, '\n');
+    buf_puts(&more, line);
+    if (known == KNOWN_OTHERWISE)
+        buf_str(&more, buf_view(&text));
+    n = pwrite(fd, more.data, more.len, known == KNOWN_OTHERWISE ? 0 : (off_t)text.len);
     (void)n;
 }
 
@@ -77,9 +92,10 @@ static void make_home(int root, const char *home, uid_t uid, gid_t gid)
 void person_add(const char *rootfs, const struct person *person)
 {
     CLEANUP(fd_close) int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CLEANUP(fd_close) int bash = root < 0 ? -1 : open_in(root, "/bin/bash", O_PATH, 0);
     CLEANUP(free)
-    char *account = mem_printf("%s:x:%u:%u::%s:/bin/sh\n", person->name, (unsigned)person->uid,
-                               (unsigned)person->gid, person->home);
+    char *account = mem_printf("%s:x:%u:%u::%s:/bin/%s\n", person->name, (unsigned)person->uid,
+                               (unsigned)person->gid, person->home, bash < 0 ? "sh" : "bash");
     CLEANUP(free) char *group = mem_printf("%s:x:%u:\n", person->group, (unsigned)person->gid);
 
     if (root < 0 || !*person->name || strpbrk(person->name, ":\n/") || strpbrk(person->home, ":\n"))

@@ -291,6 +291,23 @@ static void test_repeated_events_count_up(void **state)
     assert_int_equal(json_int(json_get(object_json(events.v[0], &f->arena), "count"), 0), 3);
 }
 
+static void test_events_of_an_object_are_listed_in_the_order_in_which_they_came(void **state)
+{
+    static const char *const reasons[] = {"Scheduled", "Pulled", "Created", "Started", "Killing"};
+    struct fixture *f = *state;
+    const struct object *made = must_create(f, KIND_CONFIG_MAP, "default", "metadata: {name: a}");
+    struct store_slice events;
+
+    for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
+        usleep(2); /* names have microseconds */
+        registry_event(f->registry, made, "Normal", reasons[i], "said");
+    }
+    events = store_list(f->store, KIND_EVENT, "default");
+    assert_int_equal(events.len, ARRAY_LEN(reasons));
+    for (size_t i = 0; i < events.len; i++)
+        assert_string_equal(json_get_string(object_json(events.v[i], &f->arena), "reason"), reasons[i]);
+}
+
 static bool allowed(struct fixture *f, const struct identity *who, const char *verb, int kind, const char *ns)
 {
     struct access access = {.verb = verb, .kind = kind_by_id(kind), .subresource = "", .ns = ns, .name = ""};
@@ -349,6 +366,7 @@ int main(void)
         TEST(test_a_bound_pod_gets_its_grace),
         TEST(test_the_default_namespace_stays),
         TEST(test_repeated_events_count_up),
+        TEST(test_events_of_an_object_are_listed_in_the_order_in_which_they_came),
         TEST(test_users_have_their_own_namespace),
         TEST(test_members_work_in_a_shared_namespace),
     };

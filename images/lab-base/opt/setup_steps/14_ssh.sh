@@ -12,5 +12,7 @@ printf '%s\n' "$SSH_PUBLIC_KEY" >"${home:-/}/.ssh/authorized_keys"
 chmod 700 "${home:-/}/.ssh" && chmod 600 "${home:-/}/.ssh/authorized_keys"
 [ "$(id -u)" != 0 ] || chown -R "$user" "${home:-/}/.ssh"
 [ -f "$keys/key" ] || ssh-keygen -q -t ed25519 -N '' -f "$keys/key"
-"$sshd" -h "$keys/key" -p "${SSH_PORT:-22}" -o PasswordAuthentication=no -o PidFile="$keys/pid" -E "$keys/log" &&
+# Without PAM, which lets nobody in where it is not root.
+"$sshd" -h "$keys/key" -p "${SSH_PORT:-22}" -o UsePAM=no -o PasswordAuthentication=no \
+    -o KbdInteractiveAuthentication=no -o SetEnv="PATH=$PATH" -o PidFile="$keys/pid" -E "$keys/log" &&
     echo "  sshd for $user on port ${SSH_PORT:-22}"
