@@ -113,8 +113,8 @@ struct images_config {
     const char *run_dir; /* absolute, on tmpfs best: credentials of pulls under way; NULL: below the store */
     const struct images_registry *registries;
     size_t registries_len;
-    int pulls_max;         /* at once, more wait; 0: 3 */
-    int stall_sec;         /* a pull without progress for so long fails; 0: 60 */
+    int pulls_max;         /* at once from one registry, more wait; 0: 3 */
+    int stall_sec;         /* a pull without progress for so long (under 1 kB/s) fails; 0: 60 */
     int64_t reserve_bytes; /* disk space that pulls leave free; 0: 1 GiB, < 0: none */
     int64_t unpacked_max;  /* bytes of one unpacked layer; 0: 256 GiB */
     int64_t files_max;     /* entries of one layer; 0: 4 million */

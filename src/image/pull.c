@@ -16,9 +16,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define LOG_MODULE   "image"
-#define LINES_MAX    (64 << 10) /* bytes of a line that has no end */
-#define VANISHED_MAX 2          /* times that an image may be removed while it is being pulled */
+#define LOG_MODULE         "image"
+#define LINES_MAX          (64 << 10) /* bytes of a line that has no end */
+#define REGISTRIES_AT_ONCE 4          /* times pulls_max: how many pulls run at once */
+#define VANISHED_MAX       2          /* times that an image may be removed while it is being pulled */
 
 struct image_pull {
     struct images *images;
@@ -487,13 +488,16 @@ static int job_start(struct job *job, struct err *err)
     return 0;
 }
 
-static size_t count_running(const struct images *images)
+/* Places are counted by registry as well: one that stalls must not hold up what comes from others. */
+static bool has_place(const struct images *images, const struct job *job)
 {
-    size_t n = 0;
+    size_t all = 0, same = 0, max = (size_t)images->config.pulls_max;
 
-    VEC_EACH(&images->jobs, it)
-        n += (*it)->pid != 0;
-    return n;
+    VEC_EACH(&images->jobs, it) {
+        all += (*it)->pid != 0;
+        same += (*it)->pid != 0 && streq((*it)->ref.host, job->ref.host);
+    }
+    return same < max && all < max * REGISTRIES_AT_ONCE;
 }
 
 void jobs_start(struct images *images)
@@ -503,7 +507,7 @@ void jobs_start(struct images *images)
     for (size_t i = 0; i < images->jobs.len; i++) {
         struct job *job = images->jobs.v[i];
 
-        if (job->pid || count_running(images) >= (size_t)images->config.pulls_max)
+        if (job->pid || !has_place(images, job))
             continue;
         if (job_start(job, &err) < 0) {
             job_fail(job, err.sys == ENOSPC ? IMAGE_FAIL_NO_SPACE : IMAGE_FAIL_OTHER, err.msg);

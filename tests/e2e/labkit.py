@@ -64,19 +64,21 @@ class Registry:
 
 
 class FakeRegistry:
-    """One image, whose layer is other bytes than promised ("lie"), or stops in the middle ("stall")."""
+    """One image under any name. Its layer (the same of all but "drip") is other bytes than promised ("lie"), stops in
+    the middle ("stall"), comes at 200 B/s ("drip") or 4 kB/s ("slow"), or as it should ("good")."""
 
     def __init__(self, kind):
         import gzip
         import hashlib
         import io
+        import random
         import tarfile
         raw = io.BytesIO()
         with tarfile.open(fileobj=raw, mode="w") as tar:
             entry = tarfile.TarInfo("file")
             entry.size = 200000
-            tar.addfile(entry, io.BytesIO(os.urandom(200000)))
-        layer = gzip.compress(raw.getvalue())
+            tar.addfile(entry, io.BytesIO(random.Random(kind == "drip").randbytes(200000)))
+        layer = gzip.compress(raw.getvalue(), mtime=0)
         diff = "sha256:" + hashlib.sha256(raw.getvalue()).hexdigest()
         config = json.dumps({"architecture": "amd64", "os": "linux", "config": {},
                              "rootfs": {"type": "layers", "diff_ids": [diff]}}).encode()
@@ -117,6 +119,15 @@ class FakeRegistry:
                     self.answer(config)
                 elif kind == "lie":
                     self.answer(layer, send=bytes(len(layer)))
+                elif kind == "good":
+                    self.answer(layer)
+                elif kind in ("drip", "slow"):
+                    step = 10 if kind == "drip" else 200
+                    self.answer(layer, send=layer[:step])
+                    for at in range(step, len(layer), step):
+                        if over.wait(0.05):
+                            break
+                        self.wfile.write(layer[at:at + step])
                 else:
                     self.answer(layer, send=layer[:1000])
                     over.wait(60)

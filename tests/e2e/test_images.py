@@ -4,6 +4,7 @@ lie or stall. Needs root, skopeo, buildah, docker-registry and busybox; says so 
 import json
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -34,7 +35,7 @@ def open_registry(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fakes():
-    found = {kind: labkit.FakeRegistry(kind) for kind in ("lie", "stall")}
+    found = {kind: labkit.FakeRegistry(kind) for kind in ("lie", "stall", "drip", "slow", "good")}
     yield found
     for fake in found.values():
         fake.stop()
@@ -241,6 +242,22 @@ def test_a_registry_that_lies_or_stalls_fails_that_pod_only(node, fakes):
     waits(node, "stall", "ErrImagePull")
     messages = node.kubectl("get", "events", "-o", "jsonpath={.items[*].message}").ok()
     assert "digest" in messages and "nothing" in messages, messages
+
+
+def test_registries_that_drip_hold_up_nobody(node, fakes):
+    """Five pulls from each take no place of the others', and keep the layer they pretend to have from nobody."""
+    env = node.program_env(BERTH_SERVER=f"unix:{node.socket}")
+    waiting = [subprocess.Popen([harness.BERTH, "image", "pull", f"{fakes[kind].host}/x:{tag}"], env=env, text=True,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+               for kind in ("slow", "drip") for tag in range(5)]
+    try:
+        harness.wait(lambda: list((node.data / "images" / "staging").glob("*/*.blob")), "the layer is being fetched")
+        assert "is here" in node.berth("image", "pull", fakes["good"].image, timeout=20).ok()
+        assert "stalled" in waiting[5].communicate(timeout=30)[1]
+    finally:
+        for process in waiting:
+            process.kill()
+            process.communicate()
 
 
 def test_import_list_remove(node, store, tmp_path):

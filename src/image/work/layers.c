@@ -49,16 +49,35 @@ static int try_claim(const struct layers *layers, const char *digest, int fd)
     return 1;
 }
 
+/* The lock's file says from which registry the layer is being fetched. */
+static void write_host(int fd, const char *host)
+{
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, host, strlen(host), 0) < 0)
+        return; /* then nobody goes past us */
+}
+
+/* One that drips must not keep a layer from those who have it from elsewhere. */
+static bool may_go_past(const struct layers *layers, int fd, int64_t since)
+{
+    char host[sizeof(layers->work->ref.host)] = "";
+    ssize_t n = pread(fd, host, sizeof(host) - 1, 0);
+
+    return n > 0 && !streq(host, layers->work->ref.host) &&
+           clock_monotonic() - since > layers->work->stall_sec * NSEC_PER_SEC;
+}
+
 int layers_claim(struct layers *layers, size_t i, bool *mine, struct fail *fail)
 {
     const char *digest = layers->manifest->layers[i].digest;
     CLEANUP(free) char *path = mem_printf("%s/locks/%s", layers->work->dir, sum_hex(digest));
-    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), got;
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), got = -1;
+    int64_t since = clock_monotonic();
 
     if (fd < 0)
         return err_errno(&fail->err, errno, "open '%s'", path);
     vec_push(&layers->locks, fd);
-    while ((got = try_claim(layers, digest, fd)) < 0) {
+    layers->beside = false;
+    while (!layers->beside && (got = try_claim(layers, digest, fd)) < 0) {
         unsigned char jitter;
 
         say(layers, i, IMAGE_STEP_WAITING, 0);
@@ -66,8 +85,11 @@ int layers_claim(struct layers *layers, size_t i, bool *mine, struct fail *fail)
         usleep(CLAIM_RETRY_USEC + 200 * (useconds_t)jitter);
         if (layers_wait(layers, LAYERS_AT_ONCE, fail) < 0)
             return -1;
+        layers->beside = may_go_past(layers, fd, since);
     }
-    *mine = got == 0;
+    *mine = layers->beside || got == 0;
+    if (!layers->beside && *mine)
+        write_host(fd, layers->work->ref.host);
     if (!*mine)
         say(layers, i, IMAGE_STEP_PRESENT, layers->manifest->layers[i].size);
     return 0;
@@ -170,7 +192,8 @@ int layers_unpack(struct layers *layers, size_t i, int blob, const char *path, s
         }
         if (path)
             unlink(path);
-        flock(layers->locks.v[layers->locks.len - 1], LOCK_SH); /* the parent's, too: it is the same lock */
+        /* the parent's, too: it is the same lock */
+        flock(layers->locks.v[layers->locks.len - 1], LOCK_SH | (layers->beside ? LOCK_NB : 0));
         say(layers, i, IMAGE_STEP_DONE, layers->manifest->layers[i].size);
         _exit(0);
     }

@@ -4,6 +4,7 @@
  */
 #include "image/work/skopeo.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "image/sum.h"
 
@@ -20,6 +21,7 @@
 #define READ_STEP    (256 << 10)
 #define ARGS_MAX     16
 #define SENTENCE_MAX 600
+#define SLOW_BYTES   1000 /* a second: a registry that sends less over stallSec has stalled */
 
 struct proxy {
     const struct work *work;
@@ -375,6 +377,25 @@ int proxy_open(const struct work *work, const char *reference, struct proxy **re
     return 0;
 }
 
+/* How far a blob was at some moment. */
+struct pace {
+    int64_t since, size;
+};
+
+/* Bytes that drip keep no place of a pull for ever. */
+static int check_pace(const struct proxy *proxy, struct pace *pace, int64_t size, struct fail *fail)
+{
+    int64_t now = clock_monotonic(), sec = proxy->work->stall_sec;
+
+    if (now - pace->since < sec * NSEC_PER_SEC)
+        return 0;
+    if (size - pace->size < sec * SLOW_BYTES)
+        return fail_set(fail, IMAGE_FAIL_STALLED, "registry %s has sent only %lld bytes in %lld s",
+                        proxy->work->ref.host, (long long)(size - pace->size), (long long)sec);
+    *pace = (struct pace){.since = now, .size = size};
+    return 0;
+}
+
 static int drain(struct proxy *proxy, int fd, const struct image_blob *blob,
                  int (*take)(void *arg, const char *data, size_t len, struct fail *fail), void *arg,
                  char digest[IMAGE_DIGEST_MAX], int64_t *size, struct fail *fail)
@@ -382,11 +403,12 @@ static int drain(struct proxy *proxy, int fd, const struct image_blob *blob,
     CLEANUP(free) char *who = mem_printf("registry %s", proxy->work->ref.host);
     CLEANUP(free) char *block = mem_alloc(READ_STEP);
     CLEANUP(sum_free) struct sum *sum = sum_new();
+    struct pace pace = {.since = clock_monotonic()};
     ssize_t n;
 
     *size = 0;
     for (;;) {
-        if (work_wait_readable(fd, proxy->work, who, fail) < 0)
+        if (work_wait_readable(fd, proxy->work, who, fail) < 0 || check_pace(proxy, &pace, *size, fail) < 0)
             return -1;
         n = read(fd, block, READ_STEP);
         if (n < 0 && errno == EINTR)

@@ -54,9 +54,11 @@ struct layers {
     const struct image_manifest *manifest;
     pid_t running[LAYERS_AT_ONCE];
     VEC(int) locks; /* one for each layer: alone while it is fetched, shared with others until we end */
+    bool beside;    /* the last claim is beside somebody else's, who is slow */
 };
-/* Waits until this process alone may fetch the layer, or another one has: false in *mine then. The store
- * deletes no layer that was claimed while this process lives. */
+/* Waits until this process alone may fetch the layer, or another one has: false in *mine then. Who fetches it
+ * from another registry is not waited for longer than stall_sec. The store deletes no layer that was claimed
+ * while this process lives. */
 int layers_claim(struct layers *layers, size_t i, bool *mine, struct fail *fail);
 /* Unpacks blob, an open file that was checked, in the background. path: a file to delete then, or NULL. */
 int layers_unpack(struct layers *layers, size_t i, int blob, const char *path, struct fail *fail);
