@@ -6,6 +6,8 @@
 #include "engine/local/ask.h"
 #include "engine/local/internal.h"
 
+#define PROBE_SAID_MAX 1024 /* bytes of a command's output in an event */
+
 enum probe_kind { PROBE_STARTUP, PROBE_READINESS, PROBE_LIVENESS, PROBES };
 
 static const struct {
@@ -25,6 +27,7 @@ struct probe {
     bool busy;
     int64_t begun; /* of the try under way, monotonic */
     struct runtime_stream *exec;
+    struct buf said; /* the beginning of what the command wrote */
     struct ask *ask;
 };
 
@@ -50,6 +53,7 @@ static void let_go(struct probe *probe)
 {
     probe->busy = false;
     runtime_stream_free(TAKE_PTR(probe->exec));
+    buf_done(&probe->said);
     ask_cancel(TAKE_PTR(probe->ask));
 }
 
@@ -118,13 +122,30 @@ static void conclude(struct probe *probe, const char *why)
 
 /* ---- a command ---- */
 
-static void exec_ended(void *arg, struct runtime_stream *s, const struct runtime_exit *how)
+static void exec_output(void *arg, struct runtime_stream *s, int fd, const char *data, size_t len)
 {
-    char why[64];
+    struct probe *probe = arg;
+    size_t room = PROBE_SAID_MAX - probe->said.len;
 
     (void)s;
-    snprintf(why, sizeof(why), "command ended with exit code %d", how ? how->code : -1);
-    conclude(arg, how && how->code == 0 ? NULL : why);
+    (void)fd;
+    buf_add(&probe->said, data, len < room ? len : room);
+}
+
+/* What the command wrote says most; where it wrote nothing, its exit code. */
+static void exec_ended(void *arg, struct runtime_stream *s, const struct runtime_exit *how)
+{
+    struct probe *probe = arg;
+    CLEANUP(free) char *why = NULL;
+
+    (void)s;
+    if (probe->said.len)
+        why = mem_strndup(probe->said.data, utf8_valid_len(buf_view(&probe->said)));
+    if (!why || !*why) {
+        free(why);
+        why = mem_printf("command ended with exit code %d", how ? how->code : -1);
+    }
+    conclude(probe, how && how->code == 0 ? NULL : why);
 }
 
 static void exec_failed(void *arg, struct runtime_stream *s, const char *sentence)
@@ -137,7 +158,8 @@ static void exec_failed(void *arg, struct runtime_stream *s, const char *sentenc
 
 static void try_exec(struct probe *probe, const struct json *command)
 {
-    static const struct runtime_stream_events events = {.ended = exec_ended, .failed = exec_failed};
+    static const struct runtime_stream_events events = {
+        .output = exec_output, .ended = exec_ended, .failed = exec_failed};
     const char **argv = mem_zalloc((json_len(command) + 1) * sizeof(*argv));
     struct runtime_exec exec = {.args = argv};
     struct err err = {0};
@@ -191,9 +213,14 @@ static void on_timer(void *arg)
     struct probe *probe = arg;
 
     if (probe->busy) {
-        if (probe->exec)
+        bool command = probe->exec != NULL;
+        char why[64];
+
+        if (command)
             runtime_stream_signal(probe->exec, 9);
-        conclude(probe, "timeout");
+        snprintf(why, sizeof(why), "%s timed out after %llds", command ? "command" : "the answer",
+                 (long long)setting(probe, "timeoutSeconds", 1));
+        conclude(probe, why);
     } else if (ctr_of(probe)->state == CTR_RUNNING && probe->run->container && !probe->run->stopping) {
         begin(probe);
     }

@@ -36,10 +36,19 @@ static void failed(struct run *run, enum image_fail fail, const char *sentence)
     CLEANUP(free) char *message = mem_strdup(sentence ? sentence : reason);
 
     ctr_stuck(ctr_of(run), reason, message, clock_now());
-    pod_event(run->pod, "Warning", "Failed", "Failed to pull image \"%s\": %s", image_of(run), message);
+    if (streq(reason, "ErrImageNeverPull"))
+        pod_event(run->pod, "Warning", reason,
+                  "Container image \"%s\" is not present with pull policy of Never", image_of(run));
+    else if (streq(reason, "InvalidImageName"))
+        pod_event(run->pod, "Warning", "InspectFailed", "Failed to inspect image \"%s\": %s", image_of(run),
+                  message);
+    else
+        pod_event(run->pod, "Warning", "Failed", "Failed to pull image \"%s\": %s", image_of(run), message);
     pod_event(run->pod, "Warning", "Failed", "Error: %s", reason);
-    if (streq(reason, "ErrImagePull"))
+    if (streq(reason, "ErrImagePull")) {
         pod_event(run->pod, "Normal", "BackOff", "Back-off pulling image \"%s\"", image_of(run));
+        pod_event(run->pod, "Warning", "Failed", "Error: ImagePullBackOff");
+    }
     engine_queue(run->pod);
 }
 
@@ -192,10 +201,12 @@ static void pull_registry(struct run *run, struct image_pull_spec spec)
     struct images *images = run->pod->engine->images;
     const char *auths[AUTHS_MAX + 1];
     CLEANUP(buf_done) struct buf login = {0};
+    struct image_ref ref;
 
     spec.auths = auths;
     spec.auths_len = read_auths(run, auths, &login);
-    if (spec.policy == IMAGE_ALWAYS || !images_find(images, spec.image))
+    if (image_ref_parse(str_from(spec.image), &ref, NULL) == 0 && spec.policy != IMAGE_NEVER &&
+        (spec.policy == IMAGE_ALWAYS || !images_find(images, spec.image)))
         pod_event(run->pod, "Normal", "Pulling", "Pulling image \"%s\"", image_of(run));
     ctr_of(run)->state = CTR_PULLING;
     run->pull = images_pull(images, &spec, &events, run);
