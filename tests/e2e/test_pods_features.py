@@ -200,14 +200,14 @@ def test_pods_over_their_disk_limits_are_evicted(node):
 def test_admins_run_as_the_cluster_user(node):
     folder, volume, mount = share(node, "cluster")
     folder.chmod(0o777)
-    env = [{"name": "CLUSTER_USER", "value": "ada"}, {"name": "CLUSTER_USER_ID", "value": "123456"},
+    env = [{"name": "CLUSTER_USER", "value": "ada"}, {"name": "CLUSTER_USER_ID", "value": "212121"},
            {"name": "CLUSTER_GROUP_NAME", "value": "lab"}, {"name": "CLUSTER_GROUP_ID", "value": "11166"}]
     create(node, pod("ada", "id -u; id -g; echo $HOME; touch /h/mine", spec={"volumes": [volume]},
                      volumeMounts=[mount], env=env),
            pod("still-root", "id -u", spec={"securityContext": {"runAsUser": 0}}, env=env))
     phase(node, "ada", "Succeeded", "Failed")
-    assert logs(node, "ada") == "123456\n11166\n/home/ada\n"
-    assert ((folder / "mine").stat().st_uid, (folder / "mine").stat().st_gid) == (123456, 11166)
+    assert logs(node, "ada") == "212121\n11166\n/home/ada\n"
+    assert ((folder / "mine").stat().st_uid, (folder / "mine").stat().st_gid) == (212121, 11166)
     phase(node, "still-root", "Succeeded")
     assert logs(node, "still-root") == "0\n"
 
@@ -226,6 +226,39 @@ def test_sidecar_and_fs_group(node):
     phase(node, "withside", "Succeeded")
     lines = logs(node, "withside").splitlines()
     assert lines[0] == "side" and "4711" in lines[1].split() and lines[2] == "4711"
+
+
+def test_the_order_of_the_end(node):
+    folder, volume, mount = share(node, "order")
+    tell = "trap '{}echo {} >> /h/ends; exit 0' TERM; echo >> /h/up; while :; do sleep .05; done"
+    spec = {"volumes": [volume], "terminationGracePeriodSeconds": 20}
+    one = pod("ordered", tell.format("sleep .3; ", "main"), spec=spec, volumeMounts=[mount])
+    one["spec"]["initContainers"] = [
+        {"name": name, "image": "host", "restartPolicy": "Always", "volumeMounts": [mount],
+         "command": ["sh", "-c", tell.format("", name)]} for name in ("first", "second")]
+    create(node, one,
+           pod("slow-hook", tell.format("", "hooked"), volumeMounts=[mount],
+               spec={"volumes": [volume], "terminationGracePeriodSeconds": 1},
+               lifecycle={"preStop": {"exec": {"command": ["sleep", "100"]}}}))
+    harness.wait(lambda: (folder / "up").exists() and len((folder / "up").read_text()) == 4, "all traps are set")
+    node.kubectl("delete", "pod", "ordered", timeout=15).ok()
+    assert (folder / "ends").read_text().split() == ["main", "second", "first"]
+    node.kubectl("delete", "pod", "slow-hook", timeout=15).ok()  # preStop takes all of the grace: TERM comes still
+    assert (folder / "ends").read_text().split()[3:] == ["hooked"]
+
+
+def test_what_kubectl_describe_tells(node):
+    spec = {"terminationGracePeriodSeconds": 0}
+    create(node, pod("lacks", ["true"], envFrom=[{"configMapRef": {"name": "later"}}]),
+           pod("ill", "exec sleep 1000", "Always", spec=spec, livenessProbe={
+               "exec": {"command": ["cat", "/no-such"]}, "periodSeconds": 1, "failureThreshold": 1}))
+    until(node, "lacks", lambda p: state(p).get("waiting", {}).get("reason") == "CreateContainerConfigError", "waits")
+    node.kubectl("create", "configmap", "later").ok()
+    phase(node, "lacks", "Succeeded")  # at once, not when its back-off is over
+    event(node, "ill", "Back-off restarting failed container c")
+    told = node.kubectl("describe", "pod", "ill").ok().split("\nEvents:")[1].splitlines()[3:]
+    assert [line.split()[1] for line in told] == ["Scheduled", "Created", "Started", "Unhealthy", "Killing", "BackOff"]
+    assert "Liveness probe failed: cat: /no-such: No such file or directory" in told[3]
 
 
 def test_init_hands_on_term(node):

@@ -208,8 +208,10 @@ static void show_change(struct local_engine *engine, const struct store_event *e
     while (map_next(engine->pods, &at, &key, &value)) {
         struct pod *pod = value;
 
-        if (streq(pod->ns, event->object->ns) && pod->object)
+        if (streq(pod->ns, event->object->ns) && pod->object) {
             volumes_update(pod, secret, event->object->name);
+            pod_try_again(pod);
+        }
     }
 }
 

@@ -93,8 +93,11 @@ struct pod {
     unsigned streams;      /* commands and attached terminals */
     struct loop_timer *timer;
     bool has_turn, waits_turn; /* turns.c */
-    bool queued, dead;         /* dead: to be freed when nothing is pending */
-    struct pod *next;          /* in the queue */
+    struct settle *settle;     /* settle.c: under way */
+    bool settled, wants_settled, status_changed, settle_failed;
+    int64_t stop_from; /* monotonic: when its end began; 0: not yet */
+    bool queued, dead; /* dead: to be freed when nothing is pending */
+    struct pod *next;  /* in the queue */
 };
 
 struct local_engine {
@@ -150,8 +153,9 @@ __attribute__((format(printf, 4, 5))) void pod_event(struct pod *pod, const char
 struct pod *engine_pod_new(struct local_engine *engine, const struct object *object);
 void engine_pod_free(struct pod *pod);
 void pod_take(struct pod *pod, const struct object *object); /* a newer state */
-void pod_sync(struct pod *pod);                              /* one look: plan, act, write the status */
-int pod_adopt(struct pod *pod, const char *id);              /* -1: it is none of its containers' */
+void pod_try_again(struct pod *pod); /* what lacked a config map or secret: perhaps it is there now */
+void pod_sync(struct pod *pod);      /* one look: plan, act, write the status */
+int pod_adopt(struct pod *pod, const char *id); /* -1: it is none of its containers' */
 struct run *pod_run(const struct pod *pod, const char *container);
 const struct json *pod_find_object(void *pod, const char *kind, const char *name);
 struct env_world pod_world(struct pod *pod);
@@ -168,6 +172,12 @@ void sandbox_write_hosts(struct pod *pod);        /* again, where it has one */
 /* trash.c */
 void sandbox_remove_tree(struct local_engine *engine, const char *path);
 void trash_done(struct local_engine *engine);
+
+/* settle.c */
+bool pod_settled(struct pod *pod); /* its status is on the disk; false: the pod is looked at again then */
+void settle_anew(struct pod *pod); /* there is something new to write */
+void settle_ask(struct pod *pod);  /* after writing: asks for what pod_settled missed */
+void settle_drop(struct pod *pod);
 
 /* turns.c */
 bool turn_take(struct pod *pod);  /* false: not yet; the pod is looked at again */

@@ -82,10 +82,14 @@ static bool any_alive(const struct facts *facts)
     return false;
 }
 
-static void stop_all(const struct facts *facts, bool sidecars_too, struct plan *plan)
+/* All but the sidecars at once; these after them, the last first. */
+static void stop_all(const struct facts *facts, struct plan *plan)
 {
     for (size_t i = 0; i < facts->len; i++)
-        if (ctr_alive(&facts->ctrs[i]) && (sidecars_too || !facts->ctrs[i].sidecar))
+        if (ctr_alive(&facts->ctrs[i]) && !facts->ctrs[i].sidecar)
+            step(plan, PLAN_STOP, i);
+    for (size_t i = facts->len; i-- > 0 && plan->len == 0;)
+        if (ctr_alive(&facts->ctrs[i]))
             step(plan, PLAN_STOP, i);
 }
 
@@ -133,7 +137,7 @@ static const char *phase_of(const struct facts *facts)
 /* The pod is to end: stop what runs, then it is over. */
 static void plan_end(const struct facts *facts, const char *phase, struct plan *plan)
 {
-    stop_all(facts, true, plan);
+    stop_all(facts, plan);
     plan->over = !any_alive(facts);
     plan->phase = plan->over && phase ? phase : phase_of(facts);
 }

@@ -7,6 +7,8 @@
 #define LOG_MODULE        "engine"
 
 #define STATUS_RETRY_NSEC NSEC_PER_SEC
+#define DEADLINE_TEXT     "Pod was active on the node longer than the specified deadline"
+#define SIDECAR_GRACE_SEC 2 /* at least, however long the others took */
 
 #include <sys/stat.h>
 
@@ -50,6 +52,7 @@ void engine_pod_free(struct pod *pod)
         return;
     pod->dead = true;
     turn_check(pod);
+    settle_drop(pod);
     for (size_t i = 0; i < pod->facts.len; i++)
         run_free(&pod->runs[i]);
     loop_timer_free(pod->timer);
@@ -154,7 +157,10 @@ static bool edit_status(void *arg, struct arena *arena, struct json *doc)
     const struct json *before = json_copy(arena, json_get(doc, "status"));
 
     status_write(arena, doc, &writing->pod->facts, writing->plan, writing->now);
-    return !json_equal(before, json_get(doc, "status"));
+    if (json_equal(before, json_get(doc, "status")))
+        return false;
+    settle_anew(writing->pod);
+    return true;
 }
 
 static void write_status(struct pod *pod, const struct plan *plan, int64_t now)
@@ -200,6 +206,19 @@ static int64_t grace_of(const struct pod *pod)
                     json_int(spec, LOCAL_GRACE_SEC));
 }
 
+/* Sidecars end after the others, with what is left of the time. */
+static int64_t grace_for(struct pod *pod, size_t at)
+{
+    int64_t grace = grace_of(pod), now = clock_monotonic(), left;
+
+    if (!pod->stop_from)
+        pod->stop_from = now;
+    if (!pod->facts.ctrs[at].sidecar || pod->runs[at].stopping || grace < SIDECAR_GRACE_SEC)
+        return grace;
+    left = grace - (now - pod->stop_from) / NSEC_PER_SEC;
+    return left > SIDECAR_GRACE_SEC ? left : SIDECAR_GRACE_SEC;
+}
+
 static void restart(struct pod *pod, size_t at)
 {
     struct ctr *ctr = &pod->facts.ctrs[at];
@@ -228,10 +247,11 @@ static void act(struct pod *pod, const struct plan *plan)
             run_pull(&pod->runs[step->ctr]);
             break;
         case PLAN_RESTART:
-            restart(pod, step->ctr);
+            if (pod_settled(pod))
+                restart(pod, step->ctr);
             break;
         case PLAN_STOP:
-            run_stop(&pod->runs[step->ctr], grace_of(pod));
+            run_stop(&pod->runs[step->ctr], grace_for(pod, step->ctr));
             break;
         }
     }
@@ -251,11 +271,29 @@ static void sleep_until(struct pod *pod, const struct plan *plan, int64_t now)
         loop_timer_stop(pod->timer);
 }
 
+void pod_try_again(struct pod *pod)
+{
+    for (size_t i = 0; i < pod->facts.len; i++) {
+        struct ctr *ctr = &pod->facts.ctrs[i];
+
+        if (ctr->state == CTR_STUCK && streq(ctr->reason, "CreateContainerConfigError")) {
+            ctr->retry_at = 0;
+            engine_queue(pod);
+        }
+    }
+    if (pod->sandbox == SANDBOX_NONE && pod->volumes_retry) {
+        pod->volumes_retry = 0;
+        engine_queue(pod);
+    }
+}
+
 /* Nothing runs and nothing will. */
 static void wind_up(struct pod *pod)
 {
     bool forget = !pod->object || pod->facts.deleting;
 
+    if (pod->object && pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_LEAVING && !pod_settled(pod))
+        return;
     if (pod->sandbox != SANDBOX_GONE)
         sandbox_leave(pod, false);
     if (pod->sandbox != SANDBOX_GONE)
@@ -278,9 +316,10 @@ void pod_sync(struct pod *pod)
     fit_check(pod);
     if (!pod->facts.start_time)
         pod->facts.start_time = now;
-    if (pod->facts.deadline && pod->facts.deadline <= now && !pod->facts.ended)
-        facts_fail(&pod->facts, "DeadlineExceeded",
-                   "Pod was active on the node longer than the specified deadline");
+    if (pod->facts.deadline && pod->facts.deadline <= now && !pod->facts.ended && !*pod->facts.fail_reason) {
+        facts_fail(&pod->facts, "DeadlineExceeded", DEADLINE_TEXT);
+        pod_event(pod, "Normal", "DeadlineExceeded", DEADLINE_TEXT);
+    }
     plan_pod(&pod->facts, now, plan);
     act(pod, plan);
     if (plan->len) { /* what was begun shows */
@@ -292,5 +331,6 @@ void pod_sync(struct pod *pod)
     sleep_until(pod, plan, now);
     if (plan->over)
         wind_up(pod);
+    settle_ask(pod);
     turn_check(pod);
 }

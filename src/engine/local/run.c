@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 
+#define TERM_SEC      2          /* from TERM to KILL, at least, when preStop took all of the grace */
 #define LOG_TAIL_READ (16 << 10) /* bytes of a log that its end is looked for in */
 
 static struct ctr *ctr_of(const struct run *run)
@@ -83,7 +84,8 @@ static void post_start_over(struct run *run, const char *why)
         return;
     }
     pod_event(run->pod, "Warning", "FailedPostStartHook", "PostStartHook failed: %s", why);
-    running(run);
+    ctr_started(ctr_of(run), run->started); /* never ready: it ends at once */
+    engine_queue(run->pod);
     run_stop(run, json_int(json_at(run->pod->doc, "spec.terminationGracePeriodSeconds"), LOCAL_GRACE_SEC));
 }
 
@@ -176,6 +178,7 @@ static void on_exited(void *arg, struct runtime_container *c, const struct runti
     probes_stop(run);
     hook_free(TAKE_PTR(run->hook));
     run->stopping = false;
+    settle_anew(run->pod);
     ctr_exited(ctr, how->code, how->signal, reason, message, how->started,
                how->finished ? how->finished : clock_now());
     ops_ended(run);
@@ -193,6 +196,7 @@ static void on_failed(void *arg, struct runtime_container *c, const char *senten
 
     (void)c;
     pod_event(run->pod, "Warning", "Failed", "Error: %s", sentence);
+    settle_anew(run->pod);
     /* As containerd has it: a run that could not be started has ended with 128. */
     ctr_exited(ctr, 128, 0, "StartError", sentence, now, now);
     run->stopping = false;
@@ -204,27 +208,44 @@ const struct runtime_events run_events = {on_started, on_exited, on_failed};
 
 /* ---- the end ---- */
 
+/* "15", "SIGUSR1", "USR1", "SIGRTMIN+3"; anything else is TERM. */
+static int signal_of(const char *name)
+{
+    int64_t n;
+
+    if (!name || !*name)
+        return SIGTERM;
+    if (str_to_int(str_from(name), &n))
+        return n > 0 && n <= SIGRTMAX ? (int)n : SIGTERM;
+    if (starts_with(name, "SIG"))
+        name += 3;
+    if (starts_with(name, "RTMIN+") && str_to_int(str_from(name + 6), &n))
+        return n >= 0 && n <= SIGRTMAX - SIGRTMIN ? SIGRTMIN + (int)n : SIGTERM;
+    for (int signo = 1; signo < SIGRTMIN; signo++)
+        if (streq(sigabbrev_np(signo), name))
+            return signo;
+    return SIGTERM;
+}
+
 static void stop_now(struct run *run)
 {
     int64_t left = run->stop_by - clock_monotonic();
-    int signo = SIGTERM;
-    const char *wanted = run->image ? run->image->config.stop_signal : NULL;
-    int64_t n;
+    const struct image *image =
+        run->image ? run->image : images_find(run->pod->engine->images, ctr_of(run)->image_id);
 
-    if (wanted && str_to_int(str_from(wanted), &n) && n > 0 && n < 65)
-        signo = (int)n;
-    else if (streq(wanted, "SIGINT"))
-        signo = SIGINT;
-    else if (streq(wanted, "SIGQUIT"))
-        signo = SIGQUIT;
     if (run->container)
-        runtime_stop(run->container, signo, left > 0 ? left : 0);
+        runtime_stop(run->container, signal_of(image ? image->config.stop_signal : NULL),
+                     left > 0 ? left : 0);
 }
 
 static void pre_stop_over(struct run *run, const char *why)
 {
+    int64_t least = clock_monotonic() + TERM_SEC * NSEC_PER_SEC;
+
     if (why)
         pod_event(run->pod, "Warning", "FailedPreStopHook", "PreStopHook failed: %s", why);
+    if (run->stop_by < least)
+        run->stop_by = least;
     stop_now(run);
 }
 
@@ -245,7 +266,8 @@ void run_stop(struct run *run, int64_t grace_sec)
     run->stopping = true;
     run->stop_by = by;
     probes_stop(run);
-    pod_event(run->pod, "Normal", "Killing", "Stopping container %s", ctr_of(run)->name);
+    if (!run->probe_failed) /* which has told */
+        pod_event(run->pod, "Normal", "Killing", "Stopping container %s", ctr_of(run)->name);
     if (grace_sec <= 0 || ctr_of(run)->state != CTR_RUNNING ||
         !hook_start(run, json_at(ctr_of(run)->spec, "lifecycle.preStop"), grace_sec, pre_stop_over)) {
         hook_free(TAKE_PTR(run->hook));

@@ -6,7 +6,7 @@
 
 /* One container as the table writes it. */
 struct given {
-    bool init;
+    bool init, sidecar;
     enum ctr_state state;
     int code;
     unsigned quick;   /* ends in a row */
@@ -73,6 +73,16 @@ static const struct row rows[] = {
      .phase = "Pending", .over = true},
     {"... and what was killed has failed", RESTART_ALWAYS, .deleting = true,
      .ctrs = {{.state = CTR_EXITED, .code = 143}}, .len = 1, .steps = "", .phase = "Failed", .over = true},
+    {"sidecars end after the others", RESTART_NEVER, .deleting = true,
+     .ctrs = {{.init = true, .sidecar = true, .state = CTR_RUNNING},
+              {.state = CTR_RUNNING},
+              {.state = CTR_RUNNING}},
+     .len = 3, .steps = "stop 1, stop 2", .phase = "Running"},
+    {"... the last first", RESTART_NEVER,
+     .ctrs = {{.init = true, .sidecar = true, .state = CTR_RUNNING},
+              {.init = true, .sidecar = true, .state = CTR_RUNNING},
+              {.state = CTR_EXITED}},
+     .len = 3, .steps = "stop 1", .phase = "Running"},
     {"a deadline stops everything first", RESTART_NEVER, .fail = "DeadlineExceeded",
      .ctrs = {{.state = CTR_RUNNING}, {0}}, .len = 2, .steps = "stop 0", .phase = "Running"},
     {"... then the pod has failed", RESTART_ALWAYS, .fail = "DeadlineExceeded",
@@ -89,7 +99,7 @@ static void fill(struct facts *facts, struct ctr *ctrs, const struct row *row)
     for (size_t i = 0; i < row->len; i++) {
         const struct given *g = &row->ctrs[i];
 
-        ctrs[i] = (struct ctr){.init = g->init, .state = g->state, .quick = g->quick};
+        ctrs[i] = (struct ctr){.init = g->init, .sidecar = g->sidecar, .state = g->state, .quick = g->quick};
         ctrs[i].retry_at = T0 + g->retry_in * NSEC_PER_SEC;
         if (g->state == CTR_EXITED)
             ctrs[i].end =

@@ -1,0 +1,53 @@
+/* What a pod's status says is on the disk before what proves it goes: exit records of containers are removed,
+ * and the next run begins, only then. A daemon that is killed in between finds the one or the other. */
+#include "engine/local/internal.h"
+
+struct settle {
+    struct pod *pod; /* NULL: it is gone */
+};
+
+/* Where the disk is full, what runs must come to its end all the same: that makes room. */
+bool pod_settled(struct pod *pod)
+{
+    bool settled = pod->settled || pod->settle_failed;
+
+    pod->wants_settled = !settled;
+    pod->settle_failed = false;
+    return settled;
+}
+
+static void on_durable(void *arg, const struct err *err)
+{
+    CLEANUP(free) struct settle *settle = arg;
+    struct pod *pod = settle->pod;
+
+    if (!pod)
+        return;
+    pod->settle = NULL;
+    pod->settled = !err && !pod->status_changed;
+    pod->settle_failed = err != NULL;
+    engine_queue(pod);
+}
+
+void settle_ask(struct pod *pod)
+{
+    if (!pod->wants_settled || pod->settle || pod->settled)
+        return;
+    pod->wants_settled = pod->status_changed = false;
+    pod->settle = NEW(struct settle);
+    pod->settle->pod = pod;
+    store_defer(pod->engine->store, on_durable, pod->settle);
+}
+
+void settle_anew(struct pod *pod)
+{
+    pod->settled = false;
+    pod->status_changed = true;
+}
+
+void settle_drop(struct pod *pod)
+{
+    if (pod->settle)
+        pod->settle->pod = NULL;
+    pod->settle = NULL;
+}
