@@ -176,6 +176,30 @@ int service_admit(const struct service_taken *taken, struct arena *arena, struct
                                json_string_or(json_at(doc, "metadata.name"), ""));
 }
 
+/* ---- load balancers ---- */
+
+bool service_set_balancer(struct arena *arena, struct json *service, const char *address)
+{
+    const struct json *spec = json_get(service, "spec"),
+                      *now = json_at(service, "status.loadBalancer.ingress");
+    struct json *status, *ingress;
+
+    if (json_string_or(json_get(spec, "loadBalancerClass"), "")[0])
+        return false;
+    if (!streq(json_get_string(spec, "type"), "LoadBalancer"))
+        address = NULL;
+    if (address ? json_len(now) == 1 && streq(json_at_string(now, "0.ip"), address) : !json_len(now))
+        return false;
+    status = json_need_object(arena, service, "status");
+    status = json_set_object(arena, status, "loadBalancer");
+    if (!address)
+        return true;
+    ingress = json_push_object(arena, json_set_array(arena, status, "ingress"));
+    json_set_string(arena, ingress, "ip", address);
+    json_set_string(arena, ingress, "ipMode", "VIP");
+    return true;
+}
+
 /* ---- endpoints ---- */
 
 bool service_is_headless(const struct json *service)
@@ -193,7 +217,12 @@ static bool selects(const struct json *selector, const struct json *labels)
     return true;
 }
 
-static bool is_ready(const struct json *pod)
+bool service_selects(const struct json *service, const struct json *pod)
+{
+    return selects(json_at(service, "spec.selector"), json_at(pod, "metadata.labels"));
+}
+
+bool service_pod_ready(const struct json *pod)
 {
     JSON_EACH(json_at(pod, "status.conditions"), it)
         if (streq(json_get_string(it, "type"), "Ready"))
@@ -206,12 +235,11 @@ bool service_takes_pod(const struct json *service, const struct json *pod)
     const char *phase = json_string_or(json_at(pod, "status.phase"), "");
     bool over = streq(phase, "Succeeded") || streq(phase, "Failed");
 
-    if (!selects(json_at(service, "spec.selector"), json_at(pod, "metadata.labels")) || over ||
-        !*json_string_or(json_at(pod, "status.podIP"), ""))
+    if (!service_selects(service, pod) || over || !*json_string_or(json_at(pod, "status.podIP"), ""))
         return false;
     if (json_bool(json_at(service, "spec.publishNotReadyAddresses")))
         return true;
-    return is_ready(pod) && !json_at(pod, "metadata.deletionTimestamp");
+    return service_pod_ready(pod) && !json_at(pod, "metadata.deletionTimestamp");
 }
 
 static uint16_t named_port(const struct json *pod, const char *name, const char *protocol)

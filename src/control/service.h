@@ -26,7 +26,13 @@ bool service_needs_addresses(const struct json *spec, const struct json *old);
 int service_admit(const struct service_taken *taken, struct arena *arena, struct json *doc, uint64_t seed,
                   struct failure *failure);
 
-bool service_is_headless(const struct json *service); /* clusterIP: None */
+/* A machine's address for a service of type LoadBalancer whose node ports it has; NULL: not reached. False
+ * where status says so already. A service of another load balancer's class is left alone. */
+bool service_set_balancer(struct arena *arena, struct json *service, const char *address);
+
+bool service_is_headless(const struct json *service);                     /* clusterIP: None */
+bool service_selects(const struct json *service, const struct json *pod); /* by its labels alone */
+bool service_pod_ready(const struct json *pod);                           /* its condition Ready */
 /* Whether connections to the service may come to the pod (both documents, of one namespace): its selector
  * chooses the pod, which has an address and is ready, or the service is also for those that are not. */
 bool service_takes_pod(const struct json *service, const struct json *pod);

@@ -408,6 +408,7 @@ struct runner *runner_new(struct loop *loop, struct registry *registry)
     runner->usages = map_new();
     runner->open_volumes = map_new();
     runner->bound_volumes = map_new();
+    runner->digests = map_new();
     runner->class_rv = -1;
     registry_add_admission(registry, runner_admit, runner);
     store_watch(runner->store, 0, NULL, store_revision(runner->store), runner_event, NULL, runner,
@@ -441,6 +442,7 @@ void runner_free(struct runner *runner)
     map_free(runner->job_pods);
     map_free(runner->usages);
     runner_volumes_done(runner);
+    runner_endpoints_forget(runner, NULL);
     arena_done(&runner->class_arena);
     arena_done(&runner->arena);
     free(runner->effects);

@@ -21,6 +21,7 @@ enum controller {
     CONTROLLER_QUOTA,
     CONTROLLER_CLAIM,
     CONTROLLER_VOLUME,
+    CONTROLLER_ENDPOINTS,
     CONTROLLERS,
 };
 
@@ -61,6 +62,7 @@ struct runner {
     struct map *usages;        /* uid → struct usage_facts */
     struct map *open_volumes;  /* uid of volumes bound to no claim */
     struct map *bound_volumes; /* uid of a claim → name of its volume */
+    struct map *digests;       /* uid of services, and of pods beside services → struct digest */
     struct arena class_arena;
     struct priority_class *classes;
     size_t class_count;
@@ -87,6 +89,14 @@ void runner_volume_noted(struct runner *runner, const struct object *volume, con
                          bool deleted);
 void runner_volumes_for(struct runner *runner, const struct object *claim, struct pvc_view *view);
 void runner_volumes_done(struct runner *runner);
+
+/* runner_endpoints.c: which services a change concerns, and their look. */
+void runner_endpoints_pod(struct runner *runner, const struct object *pod, const struct object *before,
+                          bool deleted);
+void runner_endpoints_service(struct runner *runner, const struct object *service, bool deleted);
+void runner_endpoints_kept(struct runner *runner, const struct object *object, bool start);
+void runner_endpoints_look(struct runner *runner, const struct object *object);
+void runner_endpoints_forget(struct runner *runner, const char *uid); /* NULL: all */
 
 /* runner_admit.c */
 int runner_admit(void *arg, const struct write *write, const struct kind *kind, const char *ns,

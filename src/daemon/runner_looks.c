@@ -36,6 +36,7 @@ void runner_forget(struct runner *runner, const char *uid)
     if (uid) {
         free(map_remove(runner->job_pods, str_from(uid)));
         usage_free(map_remove(runner->usages, str_from(uid)));
+        runner_endpoints_forget(runner, uid);
         return;
     }
     while (map_next(runner->job_pods, &at, &key, &value))
@@ -256,6 +257,9 @@ void runner_look(struct runner *runner, enum controller controller, const struct
         break;
     case CONTROLLER_VOLUME:
         look_volume(runner, object, now);
+        break;
+    case CONTROLLER_ENDPOINTS:
+        runner_endpoints_look(runner, object);
         break;
     default:
         break;

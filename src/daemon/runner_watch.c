@@ -237,7 +237,7 @@ static void event_changed(struct runner *runner, const struct object *event, boo
 /* ---- all ---- */
 
 static void changed(struct runner *runner, const struct object *object, const struct object *before,
-                    bool deleted)
+                    bool deleted, bool start)
 {
     tell_quotas(runner, object, before, deleted);
     tell_namespace(runner, object, deleted);
@@ -255,6 +255,15 @@ static void changed(struct runner *runner, const struct object *object, const st
         break;
     case KIND_POD:
         pod_changed(runner, object, deleted);
+        if (!start)
+            runner_endpoints_pod(runner, object, before, deleted);
+        break;
+    case KIND_SERVICE:
+        runner_endpoints_service(runner, object, deleted);
+        break;
+    case KIND_ENDPOINTS:
+    case KIND_ENDPOINT_SLICE:
+        runner_endpoints_kept(runner, object, start);
         break;
     case KIND_NODE:
         node_changed(runner, object, before, deleted);
@@ -289,12 +298,12 @@ void runner_event(void *arg, const struct store_event *event)
     struct runner *runner = arg;
     bool deleted = event->op == STORE_DELETED;
 
-    changed(runner, event->object, deleted ? NULL : event->before, deleted);
+    changed(runner, event->object, deleted ? NULL : event->before, deleted, false);
     if (deleted && event->object->kind->id == KIND_JOB)
         store_dependents(runner->store, event->object->uid, free_job_pods, runner);
 }
 
 void runner_seen(struct runner *runner, const struct object *object)
 {
-    changed(runner, object, NULL, false);
+    changed(runner, object, NULL, false, true);
 }

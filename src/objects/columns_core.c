@@ -580,6 +580,103 @@ const struct column columns_service[] = {
      .doc = "Labels of the pods behind it."},
 };
 
+/* ---- endpoints ---- */
+
+#define ENDPOINTS_SHOWN 3
+
+/* Comma-separated, the first few. */
+struct short_list {
+    struct buf text;
+    size_t shown, count;
+};
+
+__attribute__((format(printf, 2, 3))) static void short_add(struct short_list *list, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (list->count++ >= ENDPOINTS_SHOWN)
+        return;
+    if (list->shown++)
+        buf_putc(&list->text, ',');
+    va_start(ap, fmt);
+    buf_vprintf(&list->text, fmt, ap);
+    va_end(ap);
+}
+
+static void short_finish(struct short_list *list, const char *none, struct buf *out)
+{
+    if (list->count > list->shown)
+        buf_printf(&list->text, " + %zu more...", list->count - list->shown);
+    cell_string(out, list->text.len ? list->text.data : none);
+    buf_done(&list->text);
+}
+
+static void endpoints_addresses(const struct json *doc, struct column_ctx *ctx, struct buf *out)
+{
+    struct short_list list = {0};
+
+    (void)ctx;
+    JSON_EACH(json_get(doc, "subsets"), subset) {
+        const struct json *addresses = json_get(subset, "addresses");
+
+        if (!json_len(json_get(subset, "ports")))
+            JSON_EACH(addresses, it)
+                short_add(&list, "%s", json_string_or(json_get(it, "ip"), ""));
+        JSON_EACH(json_get(subset, "ports"), port)
+            JSON_EACH(addresses, it) {
+                const char *ip = json_string_or(json_get(it, "ip"), "");
+
+                short_add(&list, strchr(ip, ':') ? "[%s]:%lld" : "%s:%lld", ip,
+                          (long long)json_int(json_get(port, "port"), 0));
+            }
+    }
+    short_finish(&list, json_len(json_get(doc, "subsets")) ? "" : "<none>", out);
+}
+
+const struct column columns_endpoints[] = {
+    NAME_COLUMN,
+    {.name = "Endpoints",
+     .type = "string",
+     .cell = endpoints_addresses,
+     .doc = "Addresses and ports that take connections."},
+    AGE_COLUMN,
+};
+
+static void slice_ports(const struct json *doc, struct column_ctx *ctx, struct buf *out)
+{
+    struct short_list list = {0};
+
+    (void)ctx;
+    JSON_EACH(json_get(doc, "ports"), port) {
+        const struct json *number = json_get(port, "port");
+
+        if (json_is(number, JSON_INT))
+            short_add(&list, "%lld", (long long)number->integer);
+        else
+            short_add(&list, "%s", json_string_or(json_get(port, "name"), "*"));
+    }
+    short_finish(&list, "<unset>", out);
+}
+
+static void slice_endpoints(const struct json *doc, struct column_ctx *ctx, struct buf *out)
+{
+    struct short_list list = {0};
+
+    (void)ctx;
+    JSON_EACH(json_get(doc, "endpoints"), endpoint)
+        JSON_EACH(json_get(endpoint, "addresses"), address)
+            short_add(&list, "%s", json_string_or(address, ""));
+    short_finish(&list, "<unset>", out);
+}
+
+const struct column columns_endpoint_slice[] = {
+    NAME_COLUMN,
+    {.name = "AddressType", .type = "string", .path = "addressType", .doc = "IPv4, IPv6 or FQDN."},
+    {.name = "Ports", .type = "string", .cell = slice_ports, .doc = "Ports that all of them have."},
+    {.name = "Endpoints", .type = "string", .cell = slice_endpoints, .doc = "The addresses."},
+    AGE_COLUMN,
+};
+
 /* ---- priority classes, leases ---- */
 
 static void priority_value(const struct json *doc, struct column_ctx *ctx, struct buf *out)

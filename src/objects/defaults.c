@@ -405,6 +405,29 @@ void prepare_service(const struct rule_ctx *ctx, struct json *doc, const struct 
     default_string(ctx->arena, spec, "ipFamilyPolicy", "SingleStack");
 }
 
+void defaults_endpoints(const struct rule_ctx *ctx, struct json *doc)
+{
+    JSON_EACH(json_get(doc, "subsets"), subset)
+        JSON_EACH(json_get(subset, "ports"), port)
+            if (json_is(port, JSON_OBJECT))
+                default_string(ctx->arena, port, "protocol", "TCP");
+}
+
+void defaults_endpoint_slice(const struct rule_ctx *ctx, struct json *doc)
+{
+    JSON_EACH(json_get(doc, "endpoints"), endpoint)
+        if (json_is(endpoint, JSON_OBJECT))
+            json_need_object(ctx->arena, endpoint, "conditions");
+    JSON_EACH(json_get(doc, "ports"), port) {
+        if (!json_is(port, JSON_OBJECT))
+            continue;
+        if (!json_present(json_get(port, "name")))
+            json_set_string(ctx->arena, port, "name", "");
+        if (!json_present(json_get(port, "protocol")))
+            json_set_string(ctx->arena, port, "protocol", "TCP");
+    }
+}
+
 /* Which of several candidates leads is not something we coordinate: the fields for it are off, as they are in
  * Kubernetes by default. */
 void defaults_lease(const struct rule_ctx *ctx, struct json *doc)

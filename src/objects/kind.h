@@ -28,6 +28,8 @@ enum kind_id {
     KIND_TASK_TEMPLATE = 18,
     KIND_TASK_DEFINITION = 19,
     KIND_TASK = 20,
+    KIND_ENDPOINTS = 21,
+    KIND_ENDPOINT_SLICE = 22,
     KIND_MAX = 64, /* ids stay below */
 };
 

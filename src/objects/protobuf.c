@@ -463,6 +463,7 @@ static const struct schema_type *find_type(const char *api_version, const char *
         {"io.k8s.api.authorization.v1", "authorization.k8s.io/v1"},
         {"io.k8s.api.batch.v1", "batch/v1"},
         {"io.k8s.api.coordination.v1", "coordination.k8s.io/v1"},
+        {"io.k8s.api.discovery.v1", "discovery.k8s.io/v1"},
         {"io.k8s.api.policy.v1", "policy/v1"},
         {"io.k8s.api.scheduling.v1", "scheduling.k8s.io/v1"},
         {"io.k8s.api.storage.v1", "storage.k8s.io/v1"},

@@ -18,6 +18,8 @@ extern const struct column columns_resource_quota[4];
 extern const struct column columns_limit_range[2];
 extern const struct column columns_event[10];
 extern const struct column columns_service[7];
+extern const struct column columns_endpoints[3];
+extern const struct column columns_endpoint_slice[5];
 extern const struct column columns_service_account[3];
 extern const struct column columns_priority_class[5];
 extern const struct column columns_lease[3];
@@ -55,6 +57,8 @@ void defaults_limit_range(const struct rule_ctx *ctx, struct json *doc);
 void defaults_resource_quota(const struct rule_ctx *ctx, struct json *doc);
 void defaults_event(const struct rule_ctx *ctx, struct json *doc);
 void defaults_service(const struct rule_ctx *ctx, struct json *doc);
+void defaults_endpoints(const struct rule_ctx *ctx, struct json *doc);
+void defaults_endpoint_slice(const struct rule_ctx *ctx, struct json *doc);
 void defaults_lease(const struct rule_ctx *ctx, struct json *doc);
 void defaults_priority_class(const struct rule_ctx *ctx, struct json *doc);
 void defaults_storage_class(const struct rule_ctx *ctx, struct json *doc);
@@ -109,6 +113,8 @@ bool check_range(struct field_errors *errors, const char *path, const struct jso
 bool check_port(struct field_errors *errors, const char *path, const struct json *value);
 bool check_port_or_name(struct field_errors *errors, const char *path, const struct json *value);
 bool check_ip(struct field_errors *errors, const char *path, const struct json *value);
+/* … one that others can send to. */
+bool check_outside_ip(struct field_errors *errors, const char *path, const struct json *value);
 void check_label_selector(struct field_errors *errors, const char *path, const struct json *selector);
 bool selector_matches_json(const struct json *selector, const struct json *labels, struct arena *arena);
 /* Paths inside a volume: relative, without "..". */
@@ -171,6 +177,7 @@ static inline bool json_present(const struct json *value)
 WARNINGS_FN(warnings_pod);
 WARNINGS_FN(warnings_job);
 WARNINGS_FN(warnings_secret);
+WARNINGS_FN(warnings_endpoint_slice);
 /* Leaves each owner once in metadata.ownerReferences. */
 void dedup_owners(const struct rule_ctx *ctx, struct json *metadata);
 
@@ -193,6 +200,8 @@ VALIDATE_FN(validate_resource_quota);
 VALIDATE_FN(validate_limit_range);
 VALIDATE_FN(validate_event);
 VALIDATE_FN(validate_service);
+VALIDATE_FN(validate_endpoints);
+VALIDATE_FN(validate_endpoint_slice);
 VALIDATE_FN(validate_service_account);
 VALIDATE_FN(validate_priority_class);
 VALIDATE_FN(validate_lease);

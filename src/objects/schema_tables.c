@@ -26,6 +26,7 @@
 #define PACKAGE_AUTHORIZATION  "io.k8s.api.authorization.v1"
 #define PACKAGE_BATCH          "io.k8s.api.batch.v1"
 #define PACKAGE_COORDINATION   "io.k8s.api.coordination.v1"
+#define PACKAGE_DISCOVERY      "io.k8s.api.discovery.v1"
 #define PACKAGE_POLICY         "io.k8s.api.policy.v1"
 #define PACKAGE_SCHEDULING     "io.k8s.api.scheduling.v1"
 #define PACKAGE_STORAGE        "io.k8s.api.storage.v1"

@@ -178,24 +178,6 @@ static void check_service_update(struct field_errors *errors, const struct json 
     }
 }
 
-/* An address others can send to. */
-static void check_outside_ip(struct field_errors *errors, const char *path, const struct json *value)
-{
-    const char *ip = json_string_or(value, "");
-
-    if (!check_ip(errors, path, value))
-        return;
-    if (streq(ip, "0.0.0.0") || streq(ip, "::"))
-        field_invalid(errors, path, value, "may not be unspecified (%s)", ip);
-    if (starts_with(ip, "127.") || streq(ip, "::1"))
-        field_invalid(errors, path, value, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
-    if (starts_with(ip, "169.254.") || starts_with(ip, "fe80:"))
-        field_invalid(errors, path, value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
-    if (starts_with(ip, "224.0.0.") || starts_with(ip, "ff02:"))
-        field_invalid(errors, path, value,
-                      "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
-}
-
 void validate_service(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
                       struct field_errors *errors)
 {

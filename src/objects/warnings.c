@@ -275,6 +275,15 @@ void warnings_secret(const struct rule_ctx *ctx, const struct json *doc, const s
         say(&to, "tls: failed to find any PEM data in key input");
 }
 
+void warnings_endpoint_slice(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
+                             struct json *warnings)
+{
+    struct say to = {.arena = ctx->arena, .warnings = warnings, .path = ""};
+
+    if (!old && streq(json_get_string(doc, "addressType"), "FQDN"))
+        say(&to, "spec.addressType: FQDN endpoints are deprecated");
+}
+
 /* ---- all kinds ---- */
 
 void dedup_owners(const struct rule_ctx *ctx, struct json *metadata)

@@ -11,6 +11,8 @@ import harness
 import podkit
 
 pytestmark = podkit.needs
+VERSIONS = sorted(harness.kubectls(), key=lambda v: [int(n) if n.isdigit() else 0 for n in v.split(".")])
+VERSIONS = [VERSIONS[0], VERSIONS[-1]] if len(VERSIONS) > 1 else [None]  # one reads Endpoints, one slices
 
 # Answers every connection with its own name, on a port and with a readiness that files decide.
 SERVER = """
@@ -88,6 +90,65 @@ def test_cluster_address_and_name_lead_to_all_ready_pods(node):
     assert ip in shown and "http/TCP" in shown
 
 
+def endpoints(node, name):
+    """The ready and other addresses of a service, from both kinds of objects, which must agree."""
+    got = node.kubectl("get", "endpoints", name, "-o", "json").json().get("subsets", [])
+    slices = node.kubectl("get", "endpointslices", "-l", f"kubernetes.io/service-name={name}", "-o", "json").json()
+    old = [sorted(a["ip"] for s in got for a in s.get(key, [])) for key in ("addresses", "notReadyAddresses")]
+    new = [sorted(a for s in slices["items"] for e in s["endpoints"] if not e["conditions"].get("terminating")
+                  and e["conditions"]["ready"] == ready for a in e["addresses"]) for ready in (True, False)]
+    return old if old == new else None
+
+
+def test_endpoints_are_shown_and_follow_the_pods(node):
+    made(node, service("shown", target="http", selector={"app": "shown"}))
+    for name in ("shown-a", "shown-b"):
+        one = server(name)
+        one["metadata"]["labels"] = {"app": "shown"}
+        one["spec"]["containers"][0]["readinessProbe"] = {
+            "exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1}
+        podkit.create(node, one)
+    ips = [podkit.phase(node, n, "Running")["status"]["podIP"] for n in ("shown-a", "shown-b")]
+    harness.wait(lambda: endpoints(node, "shown") == [[], sorted(ips)], "both are there, not ready")
+    node.kubectl("exec", "shown-b", "--", "touch", "/tmp/ready").ok()
+    harness.wait(lambda: endpoints(node, "shown") == [[ips[1]], [ips[0]]], "one is ready")
+    for version in VERSIONS:
+        assert f"{ips[1]}:8000" in node.kubectl("get", "endpoints", "shown", version=version).ok()
+        assert ips[1] in node.kubectl("get", "endpointslices", version=version).ok()
+        lines = node.kubectl("describe", "service", "shown", version=version).ok().splitlines()
+        told = [line.split()[1] for line in lines if line.startswith("Endpoints:")]
+        assert told == [f"{ips[1]}:8000"], (version, told)
+    node.kubectl("delete", "endpoints", "shown").ok()  # what is Berth's comes back
+    harness.wait(lambda: "shown" in node.kubectl("get", "endpoints").ok(), "made again")
+    node.kubectl("delete", "pod", "shown-b").ok()
+    harness.wait(lambda: endpoints(node, "shown") == [[], [ips[0]]], "the pod that went is not in it")
+    node.kubectl("delete", "pod", "shown-a", "--wait=false").ok()
+    node.kubectl("delete", "service", "shown").ok()
+    harness.wait(lambda: "shown" not in node.kubectl("get", "endpoints,endpointslices").out, "gone with the service")
+
+
+def test_endpoints_that_somebody_made_stay(node):
+    made(node, {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "outside"},
+                "spec": {"ports": [{"port": 5432}]}})
+    podkit.create(node, {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "outside"},
+                         "subsets": [{"addresses": [{"ip": "192.0.2.9"}], "ports": [{"port": 5432}]}]})
+    harness.wait(lambda: "192.0.2.9" in node.kubectl("get", "endpointslices").ok(), "shown as a slice, too")
+    for version in VERSIONS:
+        assert "192.0.2.9:5432" in node.kubectl("describe", "service", "outside", version=version).ok()
+    node.kubectl("delete", "service", "outside").ok()
+    harness.wait(lambda: "outside" not in node.kubectl("get", "endpoints,endpointslices").out, "gone with the service")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_commands_that_name_a_service_reach_one_of_its_pods(node, version):
+    name = f"named-{(version or 'x').replace('.', '-')}"
+    made(node, service(name))
+    said = node.kubectl("exec", f"service/{name}", "--", "sh", "-c", "echo $HOSTNAME", version=version).ok()
+    assert said.strip() in ("web-a", "web-b")
+    node.kubectl("logs", f"service/{name}", version=version).ok()
+    node.kubectl("delete", "service", name).ok()
+
+
 def test_service_follows_its_pods(node):
     made(node, service("moving", selector={"app": "moving"}))
     harness.wait(lambda: "moving" in node.kubectl("exec", "client", "--", "cat", "/etc/hosts").ok(),
@@ -124,6 +185,9 @@ def test_node_port(node, kind):
                 return answer.read().decode()
         except OSError:
             return None
+    if kind == "LoadBalancer":
+        harness.wait(lambda: node.kubectl("get", "service", name).ok().splitlines()[1].split()[3] == address,
+                     "EXTERNAL-IP is the machine's address")
     for ip in ("127.0.0.1", address):
         harness.wait(lambda i=ip: {get(i) for _ in range(20)} == {"web-a", "web-b"}, f"{ip}:{port}")
     asked(node, address, port, {"web-a", "web-b"})

@@ -17,6 +17,7 @@ import (
 	batch "k8s.io/api/batch/v1"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
+	discovery "k8s.io/api/discovery/v1"
 	policy "k8s.io/api/policy/v1"
 	scheduling "k8s.io/api/scheduling/v1"
 	storage "k8s.io/api/storage/v1"
@@ -60,6 +61,14 @@ var (
 	}
 )
 
+// Its name in the tables; two packages may have a type of one name.
+func nameOf(t reflect.Type) string {
+	if t == reflect.TypeOf(discovery.EndpointPort{}) {
+		return "EndpointSlicePort"
+	}
+	return t.Name()
+}
+
 func number(f reflect.StructField) int {
 	parts := strings.Split(f.Tag.Get("protobuf"), ",")
 	if len(parts) < 2 {
@@ -86,7 +95,7 @@ func base(t reflect.Type) (string, string) {
 		return "DOUBLE", ""
 	case reflect.Struct:
 		add(t)
-		return "MESSAGE", t.Name()
+		return "MESSAGE", nameOf(t)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return "BYTES", ""
@@ -115,14 +124,14 @@ func field(f reflect.StructField, name string) *Field {
 }
 
 func add(t reflect.Type) *Type {
-	if got, ok := types[t.Name()]; ok {
+	if got, ok := types[nameOf(t)]; ok {
 		if got.Package != t.PkgPath() {
 			panic("two types named " + t.Name())
 		}
 		return got
 	}
-	r := &Type{Name: t.Name(), Package: t.PkgPath()}
-	types[t.Name()] = r
+	r := &Type{Name: nameOf(t), Package: t.PkgPath()}
+	types[r.Name] = r
 	for i := 0; i < t.NumField(); i++ {
 		f := t.Field(i)
 		name := strings.Split(f.Tag.Get("json"), ",")[0]
@@ -154,7 +163,7 @@ func main() {
 	for _, v := range []any{
 		core.Namespace{}, core.Node{}, core.Pod{}, core.ConfigMap{}, core.Secret{}, core.PersistentVolumeClaim{},
 		core.PersistentVolume{}, core.ResourceQuota{}, core.LimitRange{}, core.Event{}, core.Service{},
-		core.ServiceAccount{}, core.Binding{}, batch.Job{}, scheduling.PriorityClass{}, coordination.Lease{},
+		core.ServiceAccount{}, core.Binding{}, core.Endpoints{}, discovery.EndpointSlice{}, batch.Job{}, scheduling.PriorityClass{}, coordination.Lease{},
 		storage.StorageClass{}, policy.Eviction{}, meta.DeleteOptions{}, meta.Status{}, meta.Condition{},
 		authz.SelfSubjectAccessReview{}, authz.SelfSubjectRulesReview{}, authn.SelfSubjectReview{},
 		metrics.PodMetrics{}, metrics.NodeMetrics{},

@@ -22,6 +22,7 @@ PACKAGES = {
     "k8s.io/api/authorization/v1": ("AUTHORIZATION", "groups"),
     "k8s.io/api/batch/v1": ("BATCH", "groups"),
     "k8s.io/api/coordination/v1": ("COORDINATION", "groups"),
+    "k8s.io/api/discovery/v1": ("DISCOVERY", "groups"),
     "k8s.io/api/policy/v1": ("POLICY", "groups"),
     "k8s.io/api/scheduling/v1": ("SCHEDULING", "groups"),
     "k8s.io/api/storage/v1": ("STORAGE", "groups"),
@@ -48,10 +49,14 @@ GO_NAMES = {
 UNNUMBERED = {("UserInfo", "extra"), ("PodMetrics", "window"), ("NodeMetrics", "window")}
 
 
+# Types whose name another package has, too: (as in the tables, of Kubernetes).
+RENAMED = {"EndpointSlicePort": "EndpointPort"}
+
+
 def openapi_name(type_):
     path = type_["package"].split("/")
     host = ".".join(reversed(path[0].split(".")))
-    return ".".join([host, *path[1:], type_["name"]])
+    return ".".join([host, *path[1:], RENAMED.get(type_["name"], type_["name"])])
 
 
 def load_merge(path):

@@ -671,6 +671,68 @@ static void test_waiting_pod_says_why(void **state)
     assert_true(has_event(w, "FailedScheduling", "1 Insufficient nvidia.com/gpu."));
 }
 
+/* ---- services ---- */
+
+#define SERVICE                                                                                              \
+    "{kind: Service, apiVersion: v1, metadata: {name: web}, spec: {selector: {app: web}, ports: [{port: "    \
+    "80}]}}"
+#define WEB_POD(name)                                                                                        \
+    "{kind: Pod, apiVersion: v1, metadata: {name: " name ", labels: {app: web}}, spec: {nodeName: node, "    \
+    "containers: [{name: c, image: i}]}}"
+
+static bool set_ip(void *arg, struct arena *arena, struct json *doc)
+{
+    json_set_string(arena, json_need_object(arena, doc, "status"), "podIP", arg);
+    return true;
+}
+
+static void pod_gets_ip(struct world *w, const char *name, const char *ip)
+{
+    struct write write = write_of(w);
+    struct written written;
+
+    assert_int_equal(registry_edit_object(w->registry, &write, get(w, KIND_POD, name), set_ip,
+                                          (void *)(uintptr_t)ip, &written),
+                     0);
+    run(w);
+}
+
+static const char *not_ready(struct world *w, size_t i)
+{
+    return json_at_string(doc_of(w, KIND_ENDPOINTS, "web"),
+                          arena_printf(&w->arena, "subsets.0.notReadyAddresses.%zu.ip", i));
+}
+
+static void test_endpoints_follow_pods_and_go_with_the_service(void **state)
+{
+    struct world *w = *state;
+    int64_t before;
+
+    create(w, SERVICE);
+    run(w);
+    assert_int_equal(count(w, KIND_ENDPOINTS), 1);
+    create(w, WEB_POD("a"));
+    pod_gets_ip(w, "a", "10.0.0.1");
+    assert_string_equal(not_ready(w, 0), "10.0.0.1");
+    before = get(w, KIND_ENDPOINTS, "web")->rv;
+    pod_becomes(w, get(w, KIND_POD, "a"), (struct phase){"Running", NULL, 0}); /* nothing to services */
+    run(w);
+    assert_int_equal(get(w, KIND_ENDPOINTS, "web")->rv, before);
+    delete_object(w, only(w, KIND_ENDPOINT_SLICE), PROPAGATE_DEFAULT);
+    run(w);
+    assert_string_equal(
+        json_at_string(object_json(only(w, KIND_ENDPOINT_SLICE), &w->arena), "endpoints.0.addresses.0"),
+        "10.0.0.1");
+    delete_object(w, get(w, KIND_SERVICE, "web"), PROPAGATE_DEFAULT);
+    run(w);
+    assert_int_equal(count(w, KIND_ENDPOINTS), 0);
+    assert_int_equal(count(w, KIND_ENDPOINT_SLICE), 0);
+    pod_gets_ip(w, "a", "10.0.0.2"); /* while nobody looks */
+    create(w, SERVICE);
+    run(w);
+    assert_string_equal(not_ready(w, 0), "10.0.0.2");
+}
+
 static void test_a_flood_of_events_is_cut(void **state)
 {
     struct world *w = *state;
@@ -725,6 +787,7 @@ int main(void)
         T(test_pods_of_unknown_runtimes_are_refused),
         T(test_only_nodes_of_users_start_with_a_taint),
         T(test_waiting_pod_says_why),
+        T(test_endpoints_follow_pods_and_go_with_the_service),
         T(test_a_flood_of_events_is_cut),
         T(test_many_writes_cost_little_each),
     };

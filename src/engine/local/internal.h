@@ -137,6 +137,8 @@ struct local_engine {
     struct store_watch *service_watch;
     struct loop_timer *services_timer;
     char *services_text, *service_names; /* services.c: as of the last look; NULL: none */
+    char *services_refused;              /* those without their node port: "\nNAMESPACE/NAME\n…" */
+    bool services_off;                   /* podnet cannot have what it was told */
     bool services_again;                 /* podnet is to be told, whatever it was told last */
     struct loop_timer *usage_timer;
     struct usage_point used[USAGE_POINTS]; /* of the node */

@@ -22,6 +22,7 @@ struct look {
     VEC(struct podnet_service) ports;
     VEC(const struct object *) owners; /* of ports */
     struct buf text;                   /* all of it, to compare */
+    struct buf refused;                /* as services_refused */
     struct buf names;                  /* lines "ADDRESS NAMESPACE SERVICE HOST", HOST "-" for none */
 };
 
@@ -121,13 +122,15 @@ static void add_service(struct look *look, const struct object *object)
         add_port(look, object, service, port);
 }
 
-/* ---- all of them ---- */
+/* ---- what podnet is told ---- */
 
 static void refused(void *arg, size_t at, const struct err *err)
 {
-    const struct look *look = arg;
+    struct look *look = arg;
+    const struct object *service = look->owners.v[at];
 
-    registry_event(look->engine->registry, look->owners.v[at], "Warning", "NodePortTaken", "%s", err->msg);
+    buf_printf(&look->refused, "%s%s/%s\n", look->refused.len ? "" : "\n", service->ns, service->name);
+    registry_event(look->engine->registry, service, "Warning", "NodePortTaken", "%s", err->msg);
 }
 
 static bool replace(char **kept, const struct buf *now)
@@ -141,18 +144,89 @@ static bool replace(char **kept, const struct buf *now)
     return true;
 }
 
+/* ---- load balancers ---- */
+
+static bool has_its_ports(const struct local_engine *engine, const struct object *service)
+{
+    CLEANUP(free) char *line = mem_printf("\n%s/%s\n", service->ns, service->name);
+
+    return !engine->services_off && !strstr(engine->services_refused ? engine->services_refused : "", line);
+}
+
+static bool has_node_ports(const struct json *service)
+{
+    JSON_EACH(json_at(service, "spec.ports"), port)
+        if (json_int(json_get(port, "nodePort"), 0))
+            return true;
+    return false;
+}
+
+static bool edit_balancer(void *arg, struct arena *arena, struct json *service)
+{
+    return service_set_balancer(arena, service, has_node_ports(service) ? arg : NULL);
+}
+
+/* The machine's address is what a service of type LoadBalancer gets, with the node ports there. */
+static void show_balancer(struct local_engine *engine, const struct object *service)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct failure failure = {0};
+    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth"};
+    struct written written;
+
+    if (registry_edit_object(engine->registry, &write, service, edit_balancer,
+                             has_its_ports(engine, service) ? engine->host_ip : NULL, &written) < 0)
+        log_warn("service '%s/%s': %s", service->ns, service->name, failure.message);
+}
+
+static bool may_be_balancer(const struct object *service)
+{
+    static const char *const words[] = {"\"type\":\"LoadBalancer\"", "\"ingress\":["};
+
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (memmem(service->text, service->text_len, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
+static void show_balancers(struct local_engine *engine)
+{
+    VEC(const struct object *) found = {0}; /* writing moves what the store lists */
+
+    OBJECTS_EACH(store_list(engine->store, KIND_SERVICE, NULL), it)
+        if (!(*it)->deleting && may_be_balancer(*it))
+            vec_push(&found, *it);
+    VEC_EACH(&found, it)
+        show_balancer(engine, *it);
+    vec_done(&found);
+}
+
+/* ---- all of them ---- */
+
+/* Everything at once; what podnet refuses is noted. */
+static void tell_podnet(struct look *look)
+{
+    struct local_engine *engine = look->engine;
+    struct err err = {0};
+
+    engine->services_off =
+        podnet_services(engine->net, look->ports.v, look->ports.len, refused, look, &err) < 0;
+    if (engine->services_off)
+        log_warn("%s", err.msg);
+    replace(&engine->services_refused, &look->refused);
+}
+
 static void look_at_all(void *arg)
 {
     struct local_engine *engine = arg;
     struct look look = {.engine = engine};
-    struct err err = {0};
 
     OBJECTS_EACH(store_list(engine->store, KIND_SERVICE, NULL), it)
         add_service(&look, *it);
-    if ((replace(&engine->services_text, &look.text) || engine->services_again) &&
-        podnet_services(engine->net, look.ports.v, look.ports.len, refused, &look, &err) < 0)
-        log_warn("%s", err.msg);
+    if (replace(&engine->services_text, &look.text) || engine->services_again)
+        tell_podnet(&look);
     engine->services_again = false;
+    show_balancers(engine);
     if (replace(&engine->service_names, &look.names)) {
         struct str key;
         void *value;
@@ -164,6 +238,7 @@ static void look_at_all(void *arg)
     vec_done(&look.ports);
     vec_done(&look.owners);
     buf_done(&look.text);
+    buf_done(&look.refused);
     buf_done(&look.names);
     arena_done(&look.arena);
 }
@@ -197,9 +272,10 @@ void services_stop(struct local_engine *engine)
     loop_timer_free(engine->services_timer);
     free(engine->services_text);
     free(engine->service_names);
+    free(engine->services_refused);
     engine->service_watch = NULL;
     engine->services_timer = NULL;
-    engine->services_text = engine->service_names = NULL;
+    engine->services_text = engine->service_names = engine->services_refused = NULL;
 }
 
 /* ---- names ---- */
