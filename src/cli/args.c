@@ -55,13 +55,14 @@ int args_parse(const struct verb *verb, int argc, char **argv, struct args *ret,
 {
     struct getopt_tables tables = {.count = 0};
     CLEANUP(buf_done) struct buf letters = {0};
-    int opt;
+    char *first[COMMAND_WORDS_MAX];
+    int opt, words = 0;
 
     *ret = (struct args){.verb = verb, .rest = argv + 1, .count = argc - 1};
     if (verb->raw)
         return 0;
-    /* ':' first: getopt tells a missing value from an unknown option */
-    buf_putc(&letters, ':');
+    /* ':' first: getopt tells a missing value from an unknown option; '-': words come as they stand */
+    buf_puts(&letters, verb->command ? "-:" : ":");
     add_rows(&tables, &letters, verb->options);
     add_rows(&tables, &letters, common_options);
     optind = 0; /* GNU: start afresh */
@@ -69,6 +70,14 @@ int args_parse(const struct verb *verb, int argc, char **argv, struct args *ret,
     while ((opt = getopt_long(argc, argv, letters.data, tables.options, NULL)) != -1) {
         const struct cli_option *row = row_of(&tables, opt);
 
+        if (opt == 1) {
+            if (words == verb->command) { /* the first of the command, not ours */
+                optind--;
+                break;
+            }
+            first[words++] = optarg;
+            continue;
+        }
         if (opt == ':')
             return err_set(err, ERR_INVALID, "%s needs a value", argv[optind - 1]);
         if (opt == '?' && optopt && optopt < OPTION_FIRST)
@@ -77,8 +86,10 @@ int args_parse(const struct verb *verb, int argc, char **argv, struct args *ret,
             return err_set(err, ERR_INVALID, "unknown option '%s'", argv[optind - 1]);
         vec_push(&ret->values, (struct arg_value){row, optarg ? optarg : ""});
     }
-    ret->rest = argv + optind;
-    ret->count = argc - optind;
+    ret->rest = argv + optind - words; /* over options, which have been read */
+    ret->count = argc - optind + words;
+    for (int i = 0; i < words; i++)
+        ret->rest[i] = first[i];
     if (args_has(ret, "help"))
         return 0;
     if (ret->count < verb->min_args)

@@ -49,6 +49,7 @@ struct cli_option {
 };
 
 struct args;
+#define COMMAND_WORDS_MAX 1
 struct verb {
     const char *name; /* "apply", "user add" */
     const char *args; /* "-f FILE", for the usage line; "" none */
@@ -58,8 +59,9 @@ struct verb {
     const char *examples;             /* lines; NULL: none */
     int min_args, max_args;           /* words that are no options; max -1: any number */
     const char *words;                /* arguments to complete, "bash zsh"; NULL: free */
-    bool raw;                         /* options are not parsed: all words arrive in args->rest */
-    bool link;                        /* the program goes by this name: no "berth" before it */
+    int command; /* words before a command, whose options are its own; 0: there is none */
+    bool raw;    /* options are not parsed: all words arrive in args->rest */
+    bool link;   /* the program goes by this name: no "berth" before it */
     int (*run)(struct cli *cli, const struct args *args);
     void (*usage)(const struct verb *verb, FILE *out); /* NULL: made from the row */
 };

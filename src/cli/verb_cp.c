@@ -16,23 +16,19 @@ extern char **environ;
 
 /* One side of the copy. */
 struct side {
-    const char *ns, *pod; /* pod NULL: this machine */
+    const char *pod; /* as target_find reads it; NULL: this machine */
     char *path;
 };
 
-/* "[NS/]POD:PATH"; everything else, also "./a:b" and "/a:b", is a path here. */
+/* "POD:PATH", POD as target_find takes it; everything else, also "./a:b" and "/a:b", is a path here. */
 static struct side read_side(struct cli *cli, const char *word)
 {
-    const char *colon = strchr(word, ':'), *slash = strchr(word, '/');
+    const char *colon = strchr(word, ':');
     struct side side = {0};
 
     if (!colon || word[0] == '/' || word[0] == '.' || colon == word) {
         side.path = arena_strdup(&cli->arena, word);
     } else {
-        if (slash && slash < colon) {
-            side.ns = arena_strndup(&cli->arena, word, (size_t)(slash - word));
-            word = slash + 1;
-        }
         side.pod = arena_strndup(&cli->arena, word, (size_t)(colon - word));
         side.path = arena_strdup(&cli->arena, colon + 1);
     }
@@ -169,22 +165,18 @@ int verb_cp(struct cli *cli, const struct args *args)
 {
     struct side from = read_side(cli, args->rest[0]), to = read_side(cli, args->rest[1]);
     const struct side *there = from.pod ? &from : &to;
-    CLEANUP(buf_done) struct buf target = {0};
     struct remote remote = {.container = args_get(args, "container"), .out_fd = 1, .err_fd = 2};
-    struct reply reply;
-    int code = CLI_OK;
+    struct target target;
+    int code;
 
     if (!from.pod == !to.pod)
         return cli_usage_error(args->verb, "one of the two must be POD:PATH");
     if (!from.path[0] || !to.path[0])
         return cli_usage_error(args->verb, "a path is missing");
-    remote.ns = there->ns ? there->ns : cli_namespace(cli, args, &code);
-    remote.pod = remote.ns ? stream_pod(cli, remote.ns, there->pod, &code) : NULL;
-    if (!remote.pod)
-        return code;
-    stream_target(&target, remote.ns, remote.pod, "");
-    code = cli_get(cli, target.data, &reply);
+    code = target_find(cli, args, there->pod, false, &target);
     if (code != CLI_OK)
         return code;
+    remote.ns = target.ns;
+    remote.pod = target.pod;
     return from.pod ? download(cli, remote, from.path, to.path) : upload(cli, remote, from.path, to.path);
 }

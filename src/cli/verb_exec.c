@@ -19,63 +19,6 @@
 
 enum { CH_STDIN, CH_STDOUT, CH_STDERR, CH_ERROR, CH_RESIZE };
 
-/* ---- which pod ---- */
-
-static const char *newest_pod(struct cli *cli, const char *ns, const char *job, int *code)
-{
-    const char *best = NULL, *best_time = "";
-    CLEANUP(buf_done) struct buf target = {0};
-    struct reply reply;
-
-    buf_printf(&target, "/api/v1/namespaces/%s/pods?labelSelector=", ns);
-    buf_url_encode(&target, str_from("batch.kubernetes.io/job-name="));
-    buf_url_encode(&target, str_from(job));
-    *code = cli_get(cli, target.data, &reply);
-    if (*code != CLI_OK)
-        return NULL;
-    JSON_EACH(json_get(reply.doc, "items"), it) {
-        const char *time = json_string_or(json_at(it, "metadata.creationTimestamp"), "");
-
-        if (!best || strcmp(time, best_time) >= 0) {
-            best = json_at_string(it, "metadata.name");
-            best_time = time;
-        }
-    }
-    if (!best)
-        *code = cli_fail(CLI_NOT_FOUND, "job '%s' has no pods", job);
-    return best;
-}
-
-const char *stream_pod(struct cli *cli, const char *ns, const char *word, int *code)
-{
-    static const char *const pods[] = {"pod/", "pods/", "po/"};
-    static const char *const jobs[] = {"job/", "jobs/", "job.batch/"};
-
-    for (size_t i = 0; i < ARRAY_LEN(jobs); i++)
-        if (starts_with(word, jobs[i]))
-            return newest_pod(cli, ns, word + strlen(jobs[i]), code);
-    for (size_t i = 0; i < ARRAY_LEN(pods); i++)
-        if (starts_with(word, pods[i]))
-            return word + strlen(pods[i]);
-    return word;
-}
-
-void stream_target(struct buf *out, const char *ns, const char *pod, const char *sub)
-{
-    buf_puts(out, "/api/v1/namespaces/");
-    buf_url_encode(out, str_from(ns));
-    buf_puts(out, "/pods/");
-    buf_url_encode(out, str_from(pod));
-    if (sub[0])
-        buf_printf(out, "/%s?", sub);
-}
-
-void stream_param(struct buf *out, const char *name, const char *value)
-{
-    buf_printf(out, "%s%s=", out->data[out->len - 1] == '?' ? "" : "&", name);
-    buf_url_encode(out, str_from(value));
-}
-
 /* ---- the socket ---- */
 
 static bool has_header(const struct client_answer *answer, const char *name, const char *value)
@@ -346,14 +289,14 @@ static int open_session(struct cli *cli, struct session *s)
     const struct remote *r = s->remote;
     CLEANUP(buf_done) struct buf target = {0};
 
-    stream_target(&target, r->ns, r->pod, r->argv ? "exec" : "attach");
+    target_path(&target, r->ns, r->pod, r->argv ? "exec" : "attach");
     for (size_t i = 0; r->argv && r->argv[i]; i++)
-        stream_param(&target, "command", r->argv[i]);
+        target_param(&target, "command", r->argv[i]);
     if (r->container)
-        stream_param(&target, "container", r->container);
-    stream_param(&target, "stdin", r->in ? "true" : "false");
-    stream_param(&target, "stdout", "true");
-    stream_param(&target, r->tty ? "tty" : "stderr", "true");
+        target_param(&target, "container", r->container);
+    target_param(&target, "stdin", r->in ? "true" : "false");
+    target_param(&target, "stdout", "true");
+    target_param(&target, r->tty ? "tty" : "stderr", "true");
     return socket_open(cli, &s->socket, target.data, "v5.channel.k8s.io");
 }
 
@@ -412,29 +355,22 @@ int remote_run(struct cli *cli, const struct remote *remote, int *ret_code)
     return code;
 }
 
-/* The pod is asked for first: that makes the connection, and tells of a wrong name in the usual words. */
+/* Finding the pod has made the connection. */
 static int run_in_pod(struct cli *cli, const struct args *args, const char *const *argv)
 {
-    CLEANUP(buf_done) struct buf target = {0};
     struct remote remote = {.container = args_get(args, "container"),
                             .argv = argv,
                             .in = args_has(args, "stdin"),
                             .tty = args_has(args, "tty"),
                             .out_fd = 1,
                             .err_fd = 2};
-    struct reply reply;
-    int code = CLI_OK, exit_code = 0;
+    struct target target;
+    int exit_code = 0, code = target_find(cli, args, args->rest[0], false, &target);
 
-    remote.ns = cli_namespace(cli, args, &code);
-    if (!remote.ns)
-        return code;
-    remote.pod = stream_pod(cli, remote.ns, args->rest[0], &code);
-    if (!remote.pod)
-        return code;
-    stream_target(&target, remote.ns, remote.pod, "");
-    code = cli_get(cli, target.data, &reply);
     if (code != CLI_OK)
         return code;
+    remote.ns = target.ns;
+    remote.pod = target.pod;
     if (remote.tty && remote.in && !isatty(0)) {
         fputs("berth: stdin is no terminal, so -t is left out\n", stderr);
         remote.tty = false;

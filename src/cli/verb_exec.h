@@ -1,18 +1,11 @@
-/* verb_exec - what exec, attach, cp, logs and port-forward share: which pod is meant, and a WebSocket to it.
- */
+/* verb_exec - what exec, attach, cp and port-forward share: a WebSocket to a pod. */
 #pragma once
 
-#include "cli/cli.h"
+#include "cli/target.h"
 #include "net/client.h"
 #include "net/websocket.h"
 
 #define STREAM_CHUNK (16 << 10) /* what a socket that is ready for writing takes without blocking */
-
-/* "web", "pod/web" or "job/train" (its newest pod). NULL after saying why; *code is the exit code then. */
-const char *stream_pod(struct cli *cli, const char *ns, const char *word, int *code);
-/* "/api/v1/namespaces/NS/pods/POD/SUB?" to add parameters to. */
-void stream_target(struct buf *out, const char *ns, const char *pod, const char *sub);
-void stream_param(struct buf *out, const char *name, const char *value);
 
 /* A WebSocket on cli's connection, which must have carried a request before. Nothing blocks but reading: what
  * is to be sent is queued, and leaves when the socket is ready. */

@@ -1,11 +1,7 @@
 /* berth logs: the answer goes to stdout as it comes. */
 #include "base/buf.h"
 #include "cli/follow.h"
-#include "cli/queue_view.h"
-#include "cli/verb_exec.h"
-
-#include <errno.h>
-#include <unistd.h>
+#include "cli/target.h"
 
 /* Option → parameter; those without a value are true. */
 static const char *const params[][2] = {
@@ -23,7 +19,7 @@ static int add_params(const struct args *args, struct buf *target)
         const char *value = args_get(args, params[i][0]);
 
         if (value && !streq(value, "-1"))
-            stream_param(target, params[i][1], value[0] ? value : "true");
+            target_param(target, params[i][1], value[0] ? value : "true");
     }
     if (!since)
         return CLI_OK;
@@ -34,42 +30,41 @@ static int add_params(const struct args *args, struct buf *target)
     return CLI_OK;
 }
 
-/* A training job's log is one text over all its pods. NULL: the word means a pod. */
-static const char *training_job(struct cli *cli, const char *word)
+static int print_task_log(struct cli *cli, const struct args *args, const struct target *found)
 {
-    static const char *const prefixes[] = {"trainingjob/", "trainingjobs/", "trainingjob.berth.dev/"};
-    struct reply reply;
+    CLEANUP(buf_done) struct buf target = {0};
 
-    for (size_t i = 0; i < ARRAY_LEN(prefixes); i++)
-        if (starts_with(word, prefixes[i]))
-            return word + strlen(prefixes[i]);
-    if (strchr(word, '/') ||
-        cli_ask(cli, &(struct call){.method = "GET", .target = job_target(cli, word, "")}, &reply) != CLI_OK)
-        return NULL;
-    return streq(json_get_string(reply.doc, "kind"), "TrainingJob") ? json_get_string(reply.doc, "id") : NULL;
+    buf_puts(&target, "/v1/jobs/");
+    buf_url_encode(&target, str_from(found->task));
+    buf_puts(&target, "/logs?");
+    target_param(&target, "namespace", found->ns);
+    if (args_has(args, "follow"))
+        target_param(&target, "follow", "1");
+    if (args_has(args, "tail"))
+        target_param(&target, "tail", args_get(args, "tail"));
+    return cli_print(cli, target.data);
 }
 
 int verb_logs(struct cli *cli, const struct args *args)
 {
-    CLEANUP(buf_done) struct buf target = {0}, pod_target = {0};
-    struct reply reply = {0};
-    const char *ns, *pod, *job = NULL;
-    int code = CLI_OK;
+    static const char *const of_pods[] = {"container", "previous",   "timestamps",
+                                          "since",     "since-time", "limit-bytes"};
+    CLEANUP(buf_done) struct buf target = {0};
+    struct target found;
+    bool whole = true;
+    int code;
 
-    ns = cli_namespace(cli, args, &code);
-    if (ns && !args_has(args, "container") && !args_has(args, "namespace"))
-        job = training_job(cli, args->rest[0]);
-    if (job)
-        return print_job_log(cli, job, args_has(args, "follow"), args_get(args, "tail"));
-    pod = ns ? stream_pod(cli, ns, args->rest[0], &code) : NULL;
-    if (!pod)
-        return code;
-    stream_target(&pod_target, ns, pod, "");
-    code = cli_get(cli, pod_target.data, &reply);
-    stream_target(&target, ns, pod, "log");
-    if (code == CLI_OK)
-        code = add_params(args, &target);
+    /* The logs of training jobs and tasks are one text over all their pods, and know fewer options. */
+    for (size_t i = 0; i < ARRAY_LEN(of_pods); i++)
+        whole &= !args_has(args, of_pods[i]);
+    code = target_find(cli, args, args->rest[0], whole, &found);
     if (code != CLI_OK)
         return code;
-    return cli_print(cli, target.data);
+    if (found.training)
+        return print_job_log(cli, found.training, args_has(args, "follow"), args_get(args, "tail"));
+    if (found.task)
+        return print_task_log(cli, args, &found);
+    target_path(&target, found.ns, found.pod, "log");
+    code = add_params(args, &target);
+    return code == CLI_OK ? cli_print(cli, target.data) : code;
 }

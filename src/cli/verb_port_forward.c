@@ -274,20 +274,15 @@ int verb_port_forward(struct cli *cli, const struct args *args)
 {
     CLEANUP(buf_done) struct buf target = {0};
     struct forwarder f = {.next_id = 1};
-    struct reply reply;
-    const char *ns, *pod;
-    int code = CLI_OK;
+    struct target pod;
+    int code;
 
     if (args->count > 65)
         return cli_usage_error(args->verb, "too many ports");
-    ns = cli_namespace(cli, args, &code);
-    pod = ns ? stream_pod(cli, ns, args->rest[0], &code) : NULL;
-    if (!pod)
-        return code;
-    stream_target(&target, ns, pod, "");
-    code = cli_get(cli, target.data, &reply);
+    code = target_find(cli, args, args->rest[0], false, &pod);
     if (code != CLI_OK)
         return code;
+    target_path(&target, pod.ns, pod.pod, "");
     f.spdy = spdy_new();
     buf_puts(&target, "/portforward");
     code = forward(cli, &f, args, target.data);

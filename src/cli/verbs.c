@@ -1,5 +1,6 @@
 /* The table of verbs and their options: help, parsing and completion all come from here. */
 #include "cli/cli.h"
+#include "cli/target.h"
 
 #define END                                                                                                  \
     {                                                                                                        \
@@ -271,25 +272,27 @@ const struct verb verbs[] = {
      "  berth get jobs -A -o wide\n"
      "  berth get job/awesome-project-trainer -o yaml",
      .min_args = 1, .max_args = -1, .words = KINDS, .run = verb_get},
-    {"logs", "POD|job/NAME|JOB", "Print what a container or a training job has written", logs_options, NULL,
+    {"logs", TARGET_WORDS, "Print what a pod, job, training job or task has written", logs_options,
+     TARGET_HELP "\nThe log of a training job or task is one text over all its pods.",
      "  berth logs -f train-x7k2p\n"
+     "  berth logs cvlab/notebook\n"
      "  berth logs job/train --tail 20 --timestamps",
      .min_args = 1, .max_args = 1, .run = verb_logs},
-    {"exec", "POD|job/NAME -- COMMAND...", "Run a command in a container", exec_options,
-     "The exit status is the command's. With -it Ctrl-C and all other keys go to the command.",
-     "  berth exec -it train-x7k2p -- bash\n"
+    {"exec", TARGET_WORDS " [--] COMMAND...", "Run a command in a container", exec_options,
+     "The exit status is the command's. With -it Ctrl-C and all other keys go to the command.\n" TARGET_HELP,
+     "  berth exec -it train-x7k2p bash\n"
      "  tar c data | berth exec -i train-x7k2p -- tar x -C /scratch",
-     .min_args = 2, .max_args = -1, .run = verb_exec},
-    {"attach", "POD|job/NAME", "See a container's output from now on, write to its stdin", exec_options,
-     "Ctrl-C ends the attachment; with -it it goes to the container.", "  berth attach train-x7k2p",
-     .min_args = 1, .max_args = 1, .run = verb_attach},
-    {"port-forward", "POD|job/NAME [LOCAL:]REMOTE...", "Reach a pod's ports from this machine",
-     port_forward_options, "LOCAL: with nothing before the colon is any free port.",
+     .min_args = 2, .max_args = -1, .command = 1, .run = verb_exec},
+    {"attach", TARGET_WORDS, "See a container's output from now on, write to its stdin", exec_options,
+     "Ctrl-C ends the attachment; with -it it goes to the container.\n" TARGET_HELP,
+     "  berth attach train-x7k2p", .min_args = 1, .max_args = 1, .run = verb_attach},
+    {"port-forward", TARGET_WORDS " [LOCAL:]REMOTE...", "Reach a pod's ports from this machine",
+     port_forward_options, "With nothing before the colon it is any free port.\n" TARGET_HELP,
      "  berth port-forward notebook 8888\n"
      "  berth port-forward job/train 6006:80 :9090",
      .min_args = 2, .max_args = -1, .run = verb_port_forward},
     {"cp", "SOURCE TARGET", "Copy files or folders to or from a container", cp_options,
-     "One of the two is POD:PATH or NS/POD:PATH. The container needs tar.",
+     "One of the two is [NS/]NAME:PATH. The container needs tar.\n" TARGET_HELP,
      "  berth cp data.csv train-x7k2p:/scratch/\n"
      "  berth cp train-x7k2p:/results ./results",
      .min_args = 2, .max_args = 2, .run = verb_cp},

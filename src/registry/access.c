@@ -125,14 +125,14 @@ static bool path_allowed(const struct identity *who, const char *path)
     return false;
 }
 
-/* Another user's work in a shared namespace. */
+/* Another user's work. */
 static bool foreign(struct registry *registry, const struct identity *who, const struct access *access)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct object *object;
     struct str user;
 
-    if (!*access->name || !access->kind->stored || streq(access->ns, who->user))
+    if (!*access->name || !access->kind->stored)
         return false;
     object = store_get(registry->store, access->kind->id, access->ns, access->name);
     if (!object)
@@ -141,10 +141,29 @@ static bool foreign(struct registry *registry, const struct identity *who, const
     return !user.s || !str_is(user, who->user);
 }
 
-static bool needs_owner(const struct access *access)
+/* What would use the rights that its processes have, which may be root's where an admin made it: entering and
+ * changing it. */
+static bool uses_rights(const struct access *access)
+{
+    static const char *const harmless[] = {"log", "status", "eviction"};
+    int kind = access->kind->id;
+
+    if (kind != KIND_POD && kind != KIND_JOB && kind != KIND_TRAINING_JOB)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(harmless); i++)
+        if (streq(access->subresource, harmless[i]))
+            return false;
+    return *access->subresource || streq(access->verb, "update") || streq(access->verb, "patch");
+}
+
+/* In a shared namespace others' work can be looked at; in one's own all can be done with it that its owner's
+ * rights are not needed for. */
+static bool needs_owner(const struct identity *who, const struct access *access)
 {
     bool reads = streq(access->verb, "get") || streq(access->verb, "list") || streq(access->verb, "watch");
 
+    if (streq(access->ns, who->user))
+        return uses_rights(access);
     if (*access->subresource && !streq(access->subresource, "status"))
         return true;
     return !reads || access->kind->id == KIND_SECRET;
@@ -168,7 +187,7 @@ static bool user_allowed(struct registry *registry, const struct identity *who, 
         return streq(access->ns, who->user);
     if (bit == VERB_DELETE_COLLECTION)
         return streq(access->ns, who->user);
-    return !needs_owner(access) || !foreign(registry, who, access);
+    return !needs_owner(who, access) || !foreign(registry, who, access);
 }
 
 bool access_allowed(struct registry *registry, const struct identity *who, const struct access *access)

@@ -205,6 +205,16 @@ def test_cp(kubectl, pod, tmp_path):
     assert (tmp_path / "back").read_text() == "copied\n"
 
 
+def test_names_that_berth_takes(node, pod, lis):
+    """By the owner, whose own namespace is another."""
+    for word in (["username-example-test"], ["cvlab/username-example-test"], ["cvlab/pod/username-example-test"],
+                 ["-n", "cvlab", "pod/username-example-test"]):
+        assert "10_cluster_user.sh" in lis.run(node, "berth", "logs", *word).ok()
+    assert lis.run(node, "berth", "exec", "cvlab/username-example-test", "id", "-un").ok() == f"{lis.name}\n"
+    for word in ("job/username-example-test", "cvlab/nobody"):
+        assert lis.run(node, "berth", "logs", word).fails(4).startswith("berth: there is no ")
+
+
 def small(name, command, lis, **env):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
             "spec": {"restartPolicy": "Never",

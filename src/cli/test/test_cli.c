@@ -59,6 +59,37 @@ static void test_options_and_words_may_be_mixed(void **state)
     parsed_done(&p);
 }
 
+static void test_a_command_keeps_its_own_options(void **state)
+{
+    static const struct verb verb = {"test",        "WORD COMMAND", "Test",      test_options,
+                                     .min_args = 2, .max_args = -1, .command = 1};
+    static const char *const lines[][8] = {
+        {"test", "pod", "-n", "lab", "id", "-n"},       {"test", "-n", "lab", "pod", "id", "-n"},
+        {"test", "-n", "lab", "pod", "--", "id", "-n"}, {"test", "pod", "-n", "lab", "--", "id", "-n"},
+        {"test", "-n", "lab", "--", "pod", "id", "-n"},
+    };
+
+    CLEANUP(arena_done) struct arena arena = {0};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
+        char *argv[8];
+        struct args args;
+        struct err err = {0};
+        int argc = 0;
+
+        for (; lines[i][argc]; argc++)
+            argv[argc] = arena_strdup(&arena, lines[i][argc]);
+        assert_int_equal(args_parse(&verb, argc, argv, &args, &err), 0);
+        assert_int_equal(args.count, 3);
+        assert_string_equal(args.rest[0], "pod");
+        assert_string_equal(args.rest[1], "id");
+        assert_string_equal(args.rest[2], "-n");
+        assert_string_equal(args_get(&args, "namespace"), "lab");
+        args_done(&args);
+    }
+}
+
 static void test_wrong_arguments_say_what_is_wrong(void **state)
 {
     static const struct {
@@ -232,6 +263,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options_and_words_may_be_mixed),
+        cmocka_unit_test(test_a_command_keeps_its_own_options),
         cmocka_unit_test(test_wrong_arguments_say_what_is_wrong),
         cmocka_unit_test(test_help_needs_no_arguments),
         cmocka_unit_test(test_output_is_one_of_the_verbs_formats),

@@ -348,6 +348,36 @@ static void test_members_work_in_a_shared_namespace(void **state)
     assert_false(access_allowed(f->registry, &bob, &access));
 }
 
+static void test_an_admins_pod_in_ones_own_namespace_cannot_be_entered_or_changed(void **state)
+{
+    static const struct {
+        const char *verb, *subresource;
+        bool allowed;
+    } rows[] = {{"get", "", true},         {"delete", "", true},     {"get", "log", true},
+                {"create", "exec", false}, {"get", "attach", false}, {"get", "portforward", false},
+                {"patch", "", false},      {"update", "", false},    {"patch", "ephemeralcontainers", false}};
+    struct fixture *f = *state;
+    struct access access = {.kind = kind_by_id(KIND_POD), .ns = "ann", .name = "roots"};
+    struct write write = write_as(f, &f->ann);
+    struct written written;
+
+    must_create(f, KIND_NAMESPACE, "", "metadata: {name: ann}");
+    must_create(f, KIND_POD, "ann", "{metadata: {name: roots}, spec: {containers: [{name: c, image: x}]}}");
+    assert_int_equal(
+        registry_create(f->registry, &write, kind_by_id(KIND_POD), "ann",
+                        yaml(f, "{metadata: {name: anns}, spec: {containers: [{name: c, image: x}]}}"),
+                        &written),
+        0);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        access.verb = rows[i].verb;
+        access.subresource = rows[i].subresource;
+        access.name = "roots";
+        assert_int_equal(access_allowed(f->registry, &f->ann, &access), rows[i].allowed);
+        access.name = "anns";
+        assert_true(access_allowed(f->registry, &f->ann, &access));
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -369,6 +399,7 @@ int main(void)
         TEST(test_events_of_an_object_are_listed_in_the_order_in_which_they_came),
         TEST(test_users_have_their_own_namespace),
         TEST(test_members_work_in_a_shared_namespace),
+        TEST(test_an_admins_pod_in_ones_own_namespace_cannot_be_entered_or_changed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
