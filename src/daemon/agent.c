@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/util.h"
+#include "daemon/run_dir.h"
 #include "engine/engine.h"
 #include "gpu/cdi.h"
 #include "gpu/gpu.h"
@@ -36,7 +37,8 @@ struct agent {
     struct local_engine *engine;
     struct loop_timer *timer;
     char *node_name, host_ip[INET_ADDRSTRLEN];
-    char *cgroup;      /* all containers are below it */
+    char *cgroup; /* all containers are below it */
+    char *run_dir;
     char *text;        /* what was found, in words */
     int64_t heartbeat; /* of the Node, monotonic */
     bool disk_short, memory_short;
@@ -240,10 +242,13 @@ char *agent_run_dir(const char *data_dir)
 static int open_runtime(struct agent *agent, const struct daemon_config *config, const char *run_dir,
                         const char *suffix, struct err *err)
 {
-    CLEANUP(free) char *state = mem_printf("%s/containers", config->data_dir);
+    CLEANUP(free) char *state = mem_printf("%s/containers", run_dir);
     char *cgroup = agent->cgroup = suffix ? mem_printf("/berth-%s", suffix) : mem_strdup("/berth");
-    struct runtime_config runtime = {
-        .state_dir = state, .run_dir = run_dir, .cgroup_parent = cgroup, .oci_runtime = config->oci_runtime};
+    struct runtime_config runtime = {.state_dir = state,
+                                     .run_dir = run_dir,
+                                     .cgroup_parent = cgroup,
+                                     .oci_runtime = config->oci_runtime,
+                                     .favor_changes = !config->slow_cgroups};
     const char *shim = getenv("BERTH_SHIM");
 
     runtime.shim_path = shim;
@@ -341,6 +346,7 @@ static int open_engine(struct agent *agent, const struct daemon_config *config, 
                                  .net = agent->net,
                                  .node_name = agent->node_name,
                                  .data_dir = config->data_dir,
+                                 .run_dir = agent->run_dir,
                                  .host_ip = agent->host_ip,
                                  .admins = admins,
                                  .gpus = agent->gpus,
@@ -359,6 +365,9 @@ static int open_all(struct agent *agent, const struct daemon_config *config, str
     CLEANUP(free) char *suffix = streq(config->data_dir, SYSTEM_DATA) ? NULL : own_suffix(config->data_dir);
     CLEANUP(free) char *run_dir = agent_run_dir(config->data_dir);
 
+    if (run_dir_make(run_dir, err) < 0)
+        return -1;
+    agent->run_dir = mem_strdup(run_dir);
     if (open_runtime(agent, config, run_dir, suffix, err) < 0)
         return err_prefix(err, "runtime");
     if (open_images(agent, config, run_dir, err) < 0)
@@ -406,6 +415,9 @@ void agent_free(struct agent *agent)
     podnet_free(agent->net);
     images_free(agent->images);
     local_engine_free(agent->engine);
+    if (agent->run_dir)
+        run_dir_leave(agent->run_dir);
+    free(agent->run_dir);
     cdi_free(agent->cdi);
     gpu_close(agent->gpus);
     free(agent->node_name);

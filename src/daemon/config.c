@@ -340,6 +340,16 @@ static int set_agent(struct daemon_config *config, const char *text, struct err 
     return 0;
 }
 
+static int set_quick_cgroups(struct daemon_config *config, const char *text, struct err *err)
+{
+    bool quick;
+
+    if (set_bool(&quick, text, err) < 0)
+        return -1;
+    config->slow_cgroups = !quick;
+    return 0;
+}
+
 static int set_oci_runtime(struct daemon_config *config, const char *text, struct err *err)
 {
     if (!*text || (strchr(text, '/') && *text != '/'))
@@ -420,6 +430,9 @@ static const struct row rows[] = {
     {"agent", "agent", "auto|on|off", "run pods on this machine (auto: as root, where it can)", set_agent,
      SCALAR},
     {"oci-runtime", "ociRuntime", "NAME|PATH", "what starts containers (crun, else runc)", set_oci_runtime,
+     SCALAR},
+    {"quick-cgroups", "quickCgroups", "true|false",
+     "have this machine favour changes of cgroups: containers start sooner (true)", set_quick_cgroups,
      SCALAR},
     {"registries", "registries", "HOST=OPT,...", "registries: insecure, ca:/FILE, mirror:HOST",
      config_set_registries, LIST_OR_MAP},

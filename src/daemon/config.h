@@ -63,6 +63,7 @@ struct daemon_config {
     VEC(struct config_label) node_labels;
     char *node_name;
     enum config_agent agent; /* whether pods are run here */
+    bool slow_cgroups;       /* changes of cgroups are not favoured on this machine */
     char *oci_runtime;       /* "crun", "runc" or a path; NULL: crun, else runc */
     enum log_level log_level;
     VEC(char *) extra_names;    /* for the server certificate */

@@ -32,6 +32,7 @@ struct local_config {
     struct podnet *net;
     const char *node_name;
     const char *data_dir; /* pods/ and volumes/ are made in it */
+    const char *run_dir;  /* gone after a reboot; pods/ is made in it, too */
     const char *host_ip;
     const char *const *admins; /* user names beside root and system:admin; NULL-terminated, or NULL */
     struct gpus *gpus;         /* cards to give; NULL: none */

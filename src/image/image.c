@@ -21,8 +21,7 @@
 #define LOG_MODULE      "image"
 #define RESERVE_DEFAULT (INT64_C(1) << 30)
 
-static const char *const folders[] = {"layers",  "images", "names", "mounts",
-                                      "staging", "locks",  "trash", "empty"};
+static const char *const folders[] = {"layers", "images", "names", "staging", "locks", "trash", "empty"};
 
 /* ---- looking up ---- */
 
@@ -360,6 +359,7 @@ static void take_config(struct images *images, const struct images_config *given
     images->helper = store_program(config->helper, "berth-image", true);
     images->run_dir = config->run_dir ? mem_printf("%s/image-auth", config->run_dir)
                                       : mem_printf("%s/staging", images->dir);
+    images->mounts_dir = mem_printf("%s/mounts", config->run_dir ? config->run_dir : images->dir);
     images->registries = mem_zalloc((config->registries_len + 1) * sizeof(*images->registries));
     for (; images->registries_len < config->registries_len; images->registries_len++)
         images->registries[images->registries_len] = (struct registry){
@@ -399,7 +399,7 @@ static int make_folders(struct images *images, struct err *err)
         if (dir_make(path, streq(folders[i], "empty") ? 0755 : 0700, err) < 0)
             return -1;
     }
-    if (dir_make(images->run_dir, 0700, err) < 0)
+    if (dir_make(images->run_dir, 0700, err) < 0 || dir_make(images->mounts_dir, 0700, err) < 0)
         return -1;
     images->lock = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (images->lock < 0)
@@ -589,6 +589,7 @@ void images_free(struct images *images)
     free(images->skopeo);
     free(images->helper);
     free(images->run_dir);
+    free(images->mounts_dir);
     free(images->dir);
     free(images);
 }

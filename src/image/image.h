@@ -110,7 +110,7 @@ struct images_registry {
 struct images_config {
     const char *skopeo;  /* NULL: from PATH */
     const char *helper;  /* NULL: berth-image beside this program, in ../libexec/berth, or from PATH */
-    const char *run_dir; /* absolute, on tmpfs best: credentials of pulls under way; NULL: below the store */
+    const char *run_dir; /* absolute, on tmpfs best: credentials of pulls, mounts; NULL: below the store */
     const struct images_registry *registries;
     size_t registries_len;
     int pulls_max;         /* at once from one registry, more wait; 0: 3 */
@@ -282,16 +282,16 @@ void image_pull_cancel(struct image_pull *pull);
 struct image_mount_spec {
     const struct image *image; /* NULL: the host's root */
     const char *id;            /* of the container: letters, digits, '.', '_', '-' */
-    const char *dir;           /* absolute; the container's folder: root, upper and work are made in it */
+    const char *dir;           /* absolute; the container's folder: upper and work are made in it */
     bool readonly;             /* no upper layer at all */
 };
 
-/* Mounts at DIR/root; *ret is that path, for free(). Takes about a millisecond. Layers of a mounted image
+/* *ret is where, for free(). Takes about a millisecond. Layers of a mounted image
  * stay. ERR_EXISTS: that id is mounted. ERR_NOT_FOUND: the image was removed. ERR_UNSUPPORTED: the kernel
  * refuses overlay mounts here. */
 int image_mount(struct images *images, const struct image_mount_spec *spec, char **ret, struct err *err);
-/* Not mounted is fine. discard: what was written goes, too (in the background). A mount that is busy goes
- * when its last user does. */
+/* Not mounted is fine. discard: what was written goes, too (in the background); the folder is the caller's to
+ * remove. A mount that is busy goes when its last user does. */
 int image_unmount(struct images *images, const char *id, bool discard, struct err *err);
 bool image_mounted(const struct images *images, const char *id);
 /* Unmounts what an earlier process mounted and keep does not want; call it once at start. */

@@ -32,6 +32,7 @@ struct images {
     char *dir;
     struct images_config config; /* numbers only, with the defaults filled in */
     char *skopeo, *helper, *run_dir;
+    char *mounts_dir; /* of mount.c */
     struct registry *registries;
     size_t registries_len;
     int lock;
@@ -43,9 +44,10 @@ struct images {
     struct loop_timer *gc_timer, *start_timer;
     pid_t remover; /* 0: none */
     struct loop_child *remover_child;
-    VEC(char *) trash; /* paths to be deleted that no remover has been told yet */
-    bool rebooted;     /* since the store was open: layers without an image may not be whole on disk */
-    bool user_xattr;   /* overlayfs' notes in layers are user attributes: trusted ones are refused here */
+    VEC(char *) trash;  /* paths to be deleted that no remover has been told yet */
+    bool rebooted;      /* since the store was open: layers without an image may not be whole on disk */
+    bool plain_overlay; /* the kernel does not take all of our options */
+    bool user_xattr;    /* overlayfs' notes in layers are user attributes: trusted ones are refused here */
 };
 
 /* ---- image.c ---- */

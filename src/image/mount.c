@@ -1,6 +1,10 @@
 /* mount.c - root file systems: the layers as overlayfs' lower folders, with a folder of the container's own
- * on top. mounts/ID.json is written before the mount is made and removed after it is gone, so that whoever
- * opens the store next knows what is in use. It need not survive a power cut, as mounts do not either. */
+ * on top. MOUNTS/ID has the mount point, root, and a note, which is written before the mount is made and
+ * removed after it is gone, so that whoever opens the store next knows what is in use. It need not survive a
+ * power cut, as mounts do not either.
+ *
+ * What containers write to their roots goes with them, so overlayfs need not bring it to the disk
+ * ("volatile"): unmounting would wait for that, with everything else that is being written there. */
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -27,7 +31,12 @@ static bool valid_id(const char *id)
 
 static char *note_path(const struct images *images, const char *id)
 {
-    return mem_printf("%s/mounts/%s.json", images->dir, id);
+    return mem_printf("%s/%s/note", images->mounts_dir, id);
+}
+
+static char *root_path(const struct images *images, const char *id)
+{
+    return mem_printf("%s/%s/root", images->mounts_dir, id);
 }
 
 static int note_write(const struct images *images, const struct mounted *m, struct err *err)
@@ -68,10 +77,13 @@ static void mounted_add(struct images *images, struct mounted *m)
 
 static void mounted_remove(struct images *images, struct mounted *m)
 {
-    CLEANUP(free) char *path = note_path(images, m->id);
+    CLEANUP(free) char *path = note_path(images, m->id), *root = root_path(images, m->id);
     struct stored *stored = m->image[0] ? stored_by_id(images, m->image) : NULL;
 
+    rmdir(root);
     unlink(path);
+    *strrchr(path, '/') = '\0';
+    rmdir(path);
     map_remove(images->mounted, str_from(m->id));
     if (stored) {
         stored->mounts--;
@@ -88,18 +100,18 @@ static bool is_mount_point(const char *path)
            (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
-static struct mounted *note_read(const char *path, const char *file)
+static struct mounted *note_read(const char *path, const char *id)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(buf_done) struct buf text = {0};
     struct mounted *m;
     struct json *doc;
 
-    if (!ends_with(file, ".json") || file_read(path, RECORD_FILE_MAX, &text, NULL) < 0 ||
+    if (file_read(path, RECORD_FILE_MAX, &text, NULL) < 0 ||
         json_parse(buf_view(&text), &arena, &doc, NULL, NULL) < 0 || !json_get_string(doc, "dir"))
         return NULL;
     m = NEW(struct mounted);
-    m->id = mem_strndup(file, strlen(file) - 5);
+    m->id = mem_strdup(id);
     m->dir = mem_strdup(json_get_string(doc, "dir"));
     snprintf(m->image, sizeof(m->image), "%s", json_string_or(json_get(doc, "image"), ""));
     return m;
@@ -107,24 +119,27 @@ static struct mounted *note_read(const char *path, const char *file)
 
 void mounts_load(struct images *images)
 {
-    CLEANUP(free) char *folder = mem_printf("%s/mounts", images->dir);
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(images->mounts_dir);
     struct dirent *entry;
 
     while (dir && (entry = readdir(dir)) != NULL) {
-        CLEANUP(free) char *path = mem_printf("%s/%s", folder, entry->d_name);
-        CLEANUP(free) char *root = NULL;
+        CLEANUP(free) char *path = NULL, *root = NULL;
         struct mounted *m;
 
-        if (entry->d_name[0] == '.')
+        if (!valid_id(entry->d_name))
             continue;
+        path = note_path(images, entry->d_name);
+        root = root_path(images, entry->d_name);
         m = note_read(path, entry->d_name);
-        root = m ? mem_printf("%s/root", m->dir) : NULL;
-        if (m && valid_id(m->id) && is_mount_point(root)) {
+        if (m && is_mount_point(root)) {
             mounted_add(images, m);
         } else {
             mounted_free(m);
             unlink(path);
+            umount2(root, MNT_DETACH | UMOUNT_NOFOLLOW); /* nobody knows what it is of */
+            rmdir(root);
+            *strrchr(path, '/') = '\0';
+            rmdir(path);
         }
     }
     if (dir)
@@ -229,6 +244,8 @@ static int build_options(const struct images *images, const struct image_mount_s
     }
     /* Notes that lead to other places are not ours: unpack lets none through, and we write none. */
     buf_puts(&o->text, images->user_xattr ? ",userxattr" : ",redirect_dir=nofollow,metacopy=off");
+    if (!images->plain_overlay && !spec->readonly)
+        buf_puts(&o->text, ",volatile,uuid=off");
     return 0;
 }
 
@@ -240,19 +257,21 @@ static void options_done(struct options *o)
     buf_done(&o->text);
 }
 
-static int mount_text(const char *root, const struct options *o, bool readonly, struct err *err)
+/* sys: errno of a mount that was refused. */
+static int mount_text(const char *root, const struct options *o, bool readonly, int *sys, struct err *err)
 {
     if (o->text.len > OPTIONS_MAX)
         return err_set(err, ERR_LIMIT, "the image has too many layers to be mounted");
     if (mount("overlay", root, "overlay", readonly ? MS_RDONLY : 0, o->text.data) == 0)
         return 0;
+    *sys = errno;
     if (errno == ENODEV || errno == EPERM)
         return err_set(err, ERR_UNSUPPORTED, "overlayfs cannot be mounted here: %s", strerror(errno));
     return err_errno(err, errno, "mount the image at '%s'", root);
 }
 
-static int mount_lower(const struct images *images, const struct image_mount_spec *spec,
-                       const struct lower *lower, const char *root, struct err *err)
+static int mount_once(const struct images *images, const struct image_mount_spec *spec,
+                      const struct lower *lower, const char *root, int *sys, struct err *err)
 {
     struct options o = {0};
     int result;
@@ -265,9 +284,29 @@ static int mount_lower(const struct images *images, const struct image_mount_spe
         result = build_options(images, spec, lower, &o, err);
     }
     if (result == 0)
-        result = mount_text(root, &o, spec->readonly, err);
+        result = mount_text(root, &o, spec->readonly, sys, err);
     options_done(&o);
     return result;
+}
+
+/* Kernels before 5.14 do not know all of our options. */
+static int mount_lower(struct images *images, const struct image_mount_spec *spec, const struct lower *lower,
+                       const char *root, struct err *err)
+{
+    struct err first = {0};
+    int sys = 0;
+
+    if (mount_once(images, spec, lower, root, &sys, &first) == 0)
+        return 0;
+    if (sys == EINVAL && !images->plain_overlay) {
+        images->plain_overlay = true;
+        if (mount_once(images, spec, lower, root, &sys, NULL) == 0)
+            return 0;
+        images->plain_overlay = false;
+    }
+    if (err)
+        *err = first;
+    return -1;
 }
 
 /* The host's root, read-only: overlayfs refuses "/" as one of two lower folders (ELOOP). */
@@ -296,28 +335,28 @@ static int make_upper(const char *path, const char *like, struct err *err)
     return 0;
 }
 
-static int make_dirs(const struct image_mount_spec *spec, const struct lower *lower, const char *root,
-                     struct err *err)
+static int make_dirs(struct images *images, const struct image_mount_spec *spec, const struct lower *lower,
+                     const char *root, struct err *err)
 {
     CLEANUP(free) char *upper = mem_printf("%s/upper", spec->dir);
     CLEANUP(free) char *work = mem_printf("%s/work", spec->dir);
 
-    if (dir_make(spec->dir, 0700, err) < 0)
+    if (dir_make(spec->dir, 0700, err) < 0 || dir_make(root, 0755, err) < 0)
         return -1;
-    if (mkdir(root, 0755) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "make '%s'", root);
-    if (is_mount_point(root))
-        umount2(root, MNT_DETACH); /* nobody noted it, so nobody uses it */
     if (spec->readonly)
         return 0;
-    if (mkdir(work, 0700) < 0 && errno != EEXIST)
-        return err_errno(err, errno, "make '%s'", work);
+    if (mkdir(work, 0700) < 0) {
+        if (errno == EEXIST)
+            store_trash(images, work); /* of an earlier mount: overlayfs would refuse it */
+        if (mkdir(work, 0700) < 0)
+            return err_errno(err, errno, "make '%s'", work);
+    }
     return make_upper(upper, lower->paths[0], err);
 }
 
 int image_mount(struct images *images, const struct image_mount_spec *spec, char **ret, struct err *err)
 {
-    CLEANUP(free) char *root = mem_printf("%s/root", spec->dir);
+    CLEANUP(free) char *root = root_path(images, spec->id);
     struct lower lower = {0};
     struct stored *stored = NULL;
     struct mounted *m;
@@ -337,7 +376,7 @@ int image_mount(struct images *images, const struct image_mount_spec *spec, char
     snprintf(m->image, sizeof(m->image), "%s", spec->image ? spec->image->id : "");
     lower_list(images, spec, &lower);
     mounted_add(images, m);
-    result = make_dirs(spec, &lower, root, err);
+    result = make_dirs(images, spec, &lower, root, err);
     if (result == 0)
         result = note_write(images, m, err);
     if (result == 0)
@@ -361,16 +400,14 @@ int image_unmount(struct images *images, const char *id, bool discard, struct er
 
     if (!m)
         return 0;
-    root = mem_printf("%s/root", m->dir);
+    root = root_path(images, id);
     if (umount2(root, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 && errno != EINVAL && errno != ENOENT)
         return err_errno(err, errno, "unmount '%s'", root);
     if (discard) {
         CLEANUP(free) char *upper = mem_printf("%s/upper", m->dir);
-        CLEANUP(free) char *work = mem_printf("%s/work", m->dir);
 
-        store_trash(images, upper);
-        store_trash(images, work);
-        rmdir(root);
+        if (rmdir(upper) < 0 && errno != ENOENT)
+            store_trash(images, upper);
     }
     mounted_remove(images, m);
     return 0;

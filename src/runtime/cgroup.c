@@ -13,17 +13,21 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-#define DEPTH_MAX    16 /* folders below a container's, which it may make itself */
-#define KILL_ROUNDS  4
-#define FILE_MAX     65536
-#define MOUNTS_BYTES (4 << 20)
+#define FAVOR_CHANGES "favordynmods"
+#define DEPTH_MAX     16 /* folders below a container's, which it may make itself */
+#define KILL_ROUNDS   4
+#define FILE_MAX      65536
+#define MOUNTS_BYTES  (4 << 20)
 
 struct hierarchy {
     char *mount;
     char *controllers; /* ",cpu,cpuacct," of v1; NULL: v2 */
+    char *options;     /* of the whole hierarchy: "rw,nsdelegate"; NULL: v1 */
 };
 
 struct cgroup {
@@ -61,11 +65,12 @@ static void parse_line(struct cgroup *cg, struct str line)
     if (!str_starts(root, "/") || str_starts(root, "/.."))
         return;
     if (str_is(type, "cgroup2")) {
-        vec_push(&cg->hierarchies, (struct hierarchy){mem_strndup(mount.s, mount.len), NULL});
+        vec_push(&cg->hierarchies, (struct hierarchy){mem_strndup(mount.s, mount.len), NULL,
+                                                      mem_strndup(options.s, options.len)});
     } else if (str_is(type, "cgroup")) {
         char *list = mem_printf(",%.*s,", STR_ARG(options));
 
-        vec_push(&cg->hierarchies, (struct hierarchy){mem_strndup(mount.s, mount.len), list});
+        vec_push(&cg->hierarchies, (struct hierarchy){mem_strndup(mount.s, mount.len), list, NULL});
     }
 }
 
@@ -155,6 +160,7 @@ void cgroup_free(struct cgroup *cg)
     VEC_EACH(&cg->hierarchies, it) {
         free(it->mount);
         free(it->controllers);
+        free(it->options);
     }
     vec_done(&cg->hierarchies);
     free(cg->parent);
@@ -246,6 +252,25 @@ void cgroup_make_parent(const struct cgroup *cg)
     else
         snprintf(text, sizeof(text), "%ld", cpus < 100 ? 100 * cpus : 10000);
     write_file(file, text); /* not where the machine does not let us: then it weighs as one */
+}
+
+bool cgroup_favor_changes(const struct cgroup *cg)
+{
+    const struct hierarchy *h = unified(cg);
+    CLEANUP(free) char *options = NULL;
+    struct statvfs fs;
+
+    if (!h)
+        return false;
+    if (strstr(h->options, FAVOR_CHANGES))
+        return true;
+    /* A remount forgets what is not said again; "rw" and its like are flags, not options. */
+    options = mem_printf("%s," FAVOR_CHANGES, str_starts(str_from(h->options), "rw,") ? h->options + 3 : "");
+    if (statvfs(h->mount, &fs) < 0)
+        return false;
+    return mount(NULL, h->mount, NULL,
+                 MS_REMOUNT | (fs.f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_NOATIME | MS_RELATIME)),
+                 options[0] == ',' ? options + 1 : options) == 0;
 }
 
 char *cgroup_weight_path(const struct cgroup *cg, const char *id, int64_t shares, char text[32])

@@ -141,6 +141,8 @@ int runtime_new(struct loop *loop, const struct runtime_config *config, struct r
         rt->oci_fd = oci_seal(rt->oci_path);
     rt->sweeper = sweeper_new(rt->state_dir, removal_tree);
     cgroup_make_parent(rt->cgroup);
+    if (config->favor_changes)
+        cgroup_favor_changes(rt->cgroup);
     read_boot_id(rt);
     describe_host(rt);
     /* The first container should not wait for it. */

@@ -38,6 +38,7 @@ struct runtime_config {
     const char *oci_runtime;   /* "crun", "runc" or a path; NULL: crun, else runc, from PATH */
     const char *shim_path;     /* NULL: beside this program, in ../libexec/berth, or from PATH */
     const char *init_path;     /* NULL: tini-static from PATH (absent: containers that want it fail) */
+    bool favor_changes;        /* of cgroups, machine-wide: see cgroup_favor_changes */
     const char *cgroup_parent; /* NULL: "/berth-" and a number made of state_dir; one per runtime */
 };
 
@@ -163,7 +164,7 @@ struct runtime_spec {
     int oom_score_adj; /* raised to our own where lowering is not allowed */
     bool init;         /* tini as PID 1: forwards TERM to args, reaps */
 
-    const char *log_path;   /* absolute; NULL: no log. Its folder must be there */
+    const char *log_path;   /* absolute; NULL: no log. Made with its folder when there is something to log */
     int64_t log_max_bytes;  /* rotate when a file would grow over it; 0: never */
     unsigned log_max_files; /* with the current one; 0: 2 */
 };

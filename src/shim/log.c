@@ -60,11 +60,34 @@ static void put_stamp(struct shim_log *log, char *at, int64_t now)
     at[29] = 'Z';
 }
 
+/* The folder and the one above: containers that say nothing have neither. */
+static bool make_folders(const char *path)
+{
+    char text[4096];
+    char *ends[2];
+    int n = snprintf(text, sizeof(text), "%s", path);
+
+    if (n < 0 || (size_t)n >= sizeof(text))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        ends[i] = strrchr(text, '/');
+        if (!ends[i] || ends[i] == text)
+            return false;
+        *ends[i] = '\0';
+    }
+    mkdir(text, 0700);
+    *ends[1] = '/';
+    return mkdir(text, 0700) == 0 || errno == EEXIST;
+}
+
 static int open_file(struct shim_log *log)
 {
+    const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
     struct stat st;
 
-    log->fd = open(log->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0640);
+    log->fd = open(log->path, flags, 0640);
+    if (log->fd < 0 && errno == ENOENT && make_folders(log->path))
+        log->fd = open(log->path, flags, 0640);
     if (log->fd < 0) {
         log->errnum = errno;
         return -1;
@@ -73,7 +96,7 @@ static int open_file(struct shim_log *log)
     return 0;
 }
 
-int log_open(struct shim_log *log, const char *path, int64_t max, unsigned files)
+void log_open(struct shim_log *log, const char *path, int64_t max, unsigned files)
 {
     memset(log, 0, offsetof(struct shim_log, out));
     log->fd = -1;
@@ -81,7 +104,6 @@ int log_open(struct shim_log *log, const char *path, int64_t max, unsigned files
     log->max = max;
     log->files = files ? files : 2;
     log->second = -1;
-    return path ? open_file(log) : 0;
 }
 
 static void forget(struct shim_log *log, int errnum)

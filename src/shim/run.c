@@ -664,11 +664,9 @@ int shim_run(const char *id)
 
     if (set_up(id) < 0)
         return 1;
-    if (log_open(&shim.log, conf_get(&shim.conf, "log"), conf_int(&shim.conf, "log_max", 0),
-                 (unsigned)conf_int(&shim.conf, "log_files", 2)) < 0) {
-        snprintf(sentence, sizeof(sentence), "open the log: %s", strerrordesc_np(errno));
-        failed(sentence);
-    } else if (open_stdio() < 0 || spawn_run() < 0) {
+    log_open(&shim.log, conf_get(&shim.conf, "log"), conf_int(&shim.conf, "log_max", 0),
+             (unsigned)conf_int(&shim.conf, "log_files", 2));
+    if (open_stdio() < 0 || spawn_run() < 0) {
         snprintf(sentence, sizeof(sentence), "start the OCI runtime: %s", strerrordesc_np(errno));
         failed(sentence);
     }

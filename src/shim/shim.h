@@ -57,7 +57,7 @@ struct shim_log {
     size_t len, payload; /* of out: bytes; bytes of output in them */
     char out[SHIM_CHUNK + 4096];
 };
-int log_open(struct shim_log *log, const char *path, int64_t max, unsigned files);
+void log_open(struct shim_log *log, const char *path, int64_t max, unsigned files);
 /* len <= SHIM_CHUNK. Never fails: what cannot be written is counted. */
 void log_add(struct shim_log *log, const char *stream, const char *data, size_t len, int64_t now);
 void log_close(struct shim_log *log);

@@ -135,7 +135,7 @@ static int migrate_step(sqlite3 *sql, int64_t from, struct err *err)
 
 static int migrate(sqlite3 *sql, struct err *err)
 {
-    int64_t version, id, tables;
+    int64_t version = 0, id = 0, tables = 0;
 
     if (query_int(sql, "PRAGMA user_version", &version, err) < 0 ||
         query_int(sql, "PRAGMA application_id", &id, err) < 0 ||

@@ -42,6 +42,10 @@ def suffix(data):
     return f"{value:08x}"
 
 
+def containers(data):
+    return pathlib.Path(f"/run/berth-{suffix(data)}/containers")
+
+
 def shims(data):
     """{pid: folder} of the monitors of this daemon's containers."""
     found = {}
@@ -50,7 +54,7 @@ def shims(data):
             folder = os.readlink(link)
         except OSError:
             continue
-        if folder.startswith(f"{data}/containers/"):
+        if folder.startswith(f"{containers(data)}/"):
             found[int(link.split("/")[2])] = folder
     return found
 
@@ -60,9 +64,9 @@ def orphans(data):
     name, data = suffix(data), str(data)
     found = [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
              if f" {data}/" in line or f"/run/berth-{name}/" in line]
-    for pattern in (f"/run/berth-{name}/netns/*", f"/run/berth-{name}/ns/*", f"{data}/containers/*",
-                    f"{data}/pods/*"):
-        found += glob.glob(pattern)
+    for pattern in ("netns/*", "ns/*", "containers/*", "mounts/*", "pods/*"):
+        found += glob.glob(f"/run/berth-{name}/{pattern}")
+    found += glob.glob(f"{data}/pods/*")
     for pattern in (f"/sys/fs/cgroup/*/berth-{name}/*", f"/sys/fs/cgroup/berth-{name}/*"):
         found += [p for p in glob.glob(pattern) if os.path.isdir(p)]
     found += [f"berth-shim {pid} of {folder}" for pid, folder in shims(data).items()]
@@ -86,6 +90,7 @@ def remove_traces(data, all_cgroups=False):
             os.rmdir(path)
     subprocess.run(["ip", "link", "del", f"bth{name}"], check=False, capture_output=True)
     subprocess.run(["nft", "delete", "table", "ip", f"bth{name}"], check=False, capture_output=True)
+    subprocess.run(["umount", "-q", "-l", f"/run/berth-{name}"], check=False, capture_output=True)
     shutil.rmtree(f"/run/berth-{name}", ignore_errors=True)
 
 

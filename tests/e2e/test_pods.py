@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 import harness
-from podkit import as_nobody, close, create, needs, phase, pod, start, state, until
+from podkit import as_nobody, close, containers, create, needs, phase, pod, start, state, until
 
 pytestmark = needs
 
@@ -230,7 +230,7 @@ def test_pods_live_through_the_daemons_death(own_node):
     phase(own_node, "short", "Running")
     before = state(phase(own_node, "long", "Running"))["running"]["startedAt"]
     own_node.kill9()
-    harness.wait(lambda: list(own_node.data.glob("containers/*/exit")), "a container ends meanwhile")
+    harness.wait(lambda: list(containers(own_node.data).glob("*/exit")), "a container ends meanwhile")
     own_node.start()
     assert state(phase(own_node, "short", "Failed"))["terminated"]["exitCode"] == 7
     assert own_node.kubectl("logs", "short").ok() == "over\n"

@@ -105,7 +105,7 @@ def test_what_happens_while_the_daemon_is_dead(node):
     uid = node.kubectl("get", "pod", "gone", "-o", "jsonpath={.metadata.uid}").ok()
     node.kill9()
     flag.touch()
-    harness.wait(lambda: len(list(node.data.glob("containers/*/exit"))) >= 3, "three end meanwhile")
+    harness.wait(lambda: len(list(podkit.containers(node.data).glob("*/exit"))) >= 3, "three end meanwhile")
     for pid, folder in podkit.shims(node.data).items():
         if uid in folder:
             os.kill(pid, signal.SIGKILL)  # a monitor that vanishes takes the exit code with it
@@ -195,7 +195,7 @@ def test_two_hundred_pods_at_once(node):
         assert "Failed" not in phases
         return phases == ["Succeeded"] * 200
     harness.wait(ended, "all two hundred succeed", 120, 0.5)
-    harness.wait(lambda: not list((node.data / "containers").iterdir()), "no container is left")
+    harness.wait(lambda: not list(podkit.containers(node.data).iterdir()), "no container is left")
 
 
 def test_memory_of_the_machine_runs_short(tmp_path):

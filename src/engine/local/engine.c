@@ -61,6 +61,7 @@ static void engine_free(struct local_engine *engine)
     free(engine->admins);
     free(engine->node_name);
     free(engine->data_dir);
+    free(engine->run_dir);
     free(engine);
 }
 
@@ -262,8 +263,11 @@ static int make_folders(const struct local_engine *engine, struct err *err)
 {
     CLEANUP(free) char *pods = mem_printf("%s/pods", engine->data_dir);
     CLEANUP(free) char *volumes = mem_printf("%s/volumes", engine->data_dir);
+    CLEANUP(free) char *etc = mem_printf("%s/pods", engine->run_dir);
 
-    return dir_make(pods, 0700, err) < 0 || dir_make(volumes, 0700, err) < 0 ? -1 : 0;
+    return dir_make(pods, 0700, err) < 0 || dir_make(volumes, 0700, err) < 0 || dir_make(etc, 0700, err) < 0
+               ? -1
+               : 0;
 }
 
 int local_engine_new(const struct local_config *config, struct local_engine **ret, struct err *err)
@@ -281,6 +285,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     engine->cards = config->gpus ? gpu_count(config->gpus) : 0;
     engine->node_name = mem_strdup(config->node_name);
     engine->data_dir = mem_strdup(config->data_dir);
+    engine->run_dir = mem_strdup(config->run_dir);
     engine->admins = copy_list(config->admins);
     snprintf(engine->host_ip, sizeof(engine->host_ip), "%s", config->host_ip ? config->host_ip : "127.0.0.1");
     engine->pods = map_new();

@@ -72,6 +72,7 @@ struct pod_user {
 struct pod {
     struct local_engine *engine;
     char *uid, *ns, *name, *dir;
+    char *etc;             /* the folder of its /etc/hosts and so on, gone after a reboot */
     struct object *object; /* newest state known; NULL: it is gone */
     struct arena arena;    /* of doc */
     struct json *doc;
@@ -108,7 +109,7 @@ struct local_engine {
     struct images *images;
     struct podnet *net;
     struct log_watch *logs;
-    char *node_name, *data_dir, host_ip[48];
+    char *node_name, *data_dir, *run_dir, host_ip[48];
     char **admins;
     struct gpus *gpus;
     const struct cdi *cdi;
@@ -163,6 +164,7 @@ const struct json *pod_find_object(void *pod, const char *kind, const char *name
 struct env_world pod_world(struct pod *pod);
 
 /* sandbox.c: network, namespaces, volumes, files; and their end. */
+bool sandbox_shares(const struct pod *pod); /* ipc and uts namespaces outlive its containers */
 void sandbox_make(struct pod *pod);
 void sandbox_not_yet(struct pod *pod, const struct err *err); /* tried again soon */
 /* The process that holds the pid namespace runs, or (err) has ended. */

@@ -1,6 +1,7 @@
 /* What the API asks of pods: logs, commands, the main process' streams, ports. */
 #include "api/kube/log_reader.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "engine/local/internal.h"
 
 #define STREAMS_POD_MAX 64
@@ -77,6 +78,14 @@ static const char *waits_for(const struct pod *pod, const struct ctr *ctr)
     return ctr->init || plan_initialized(&pod->facts) ? "ContainerCreating" : "PodInitializing";
 }
 
+static void make_log_folder(const char *path)
+{
+    CLEANUP(free) char *folder = mem_strdup(path);
+
+    *strrchr(folder, '/') = '\0';
+    dir_make(folder, 0700, NULL);
+}
+
 static int log_open(void *arg, const struct pod_ref *ref, const struct pod_log_options *options,
                     const struct pod_log_events *events, void *events_arg, struct pod_log **ret,
                     struct err *err)
@@ -97,6 +106,9 @@ static int log_open(void *arg, const struct pod_ref *ref, const struct pod_log_o
                    ? pod_err_no_previous(err, options->container, ref->name)
                    : pod_err_waiting(err, options->container, ref->name, waits_for(run->pod, ctr));
     path = start_log_path(run->pod, ctr->name, number);
+    if (options->follow &&
+        ctr_alive(ctr)) /* its shim makes it with the first output; changes are to be seen */
+        make_log_folder(path);
     log = NEW(struct pod_log);
     log->engine = engine;
     log->reader = log_reader_new(engine->logs, path, options, events, events_arg);

@@ -32,6 +32,7 @@ struct pod *engine_pod_new(struct local_engine *engine, const struct object *obj
     pod->ns = mem_strdup(object->ns);
     pod->name = mem_strdup(object->name);
     pod->dir = mem_printf("%s/pods/%s", engine->data_dir, object->uid);
+    pod->etc = mem_printf("%s/pods/%s", engine->run_dir, object->uid);
     read_object(pod, object);
     facts_init(&pod->facts, pod->doc);
     snprintf(pod->facts.host_ip, sizeof(pod->facts.host_ip), "%s", engine->host_ip);
@@ -65,6 +66,7 @@ void engine_pod_free(struct pod *pod)
     free(pod->ns);
     free(pod->name);
     free(pod->dir);
+    free(pod->etc);
     free(pod);
 }
 

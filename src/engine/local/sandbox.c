@@ -19,7 +19,7 @@ extern char **environ;
 
 static int write_file(const struct pod *pod, const char *name, struct str text, struct err *err)
 {
-    CLEANUP(free) char *path = mem_printf("%s/etc/%s", pod->dir, name);
+    CLEANUP(free) char *path = mem_printf("%s/%s", pod->etc, name);
     /* In place: containers that run have this very file mounted. Cut at the end, so that they never find it
      * empty. */
     CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -97,16 +97,22 @@ static int write_resolv(struct pod *pod, struct err *err)
     return write_file(pod, "resolv.conf", buf_view(&text), err);
 }
 
+/* One container that is never started again can have namespaces of its own, which come and go with it. */
+bool sandbox_shares(const struct pod *pod)
+{
+    return pod->facts.len > 1 || pod->facts.policy != RESTART_NEVER || pause_wanted(pod);
+}
+
 static int make_files(struct pod *pod, struct err *err)
 {
-    CLEANUP(free) char *etc = mem_printf("%s/etc", pod->dir);
     CLEANUP(free) char *text = NULL;
     char hostname[PODNET_HOSTNAME_MAX + 1];
 
     podnet_hostname(hostname, pod->name, json_at_string(pod->doc, "spec.hostname"));
-    if (dir_make(etc, 0755, err) < 0 || write_hosts(pod, hostname, err) < 0 || write_resolv(pod, err) < 0)
+    if (dir_make(pod->etc, 0755, err) < 0 || write_hosts(pod, hostname, err) < 0 ||
+        write_resolv(pod, err) < 0)
         return -1;
-    if (runtime_ns_pin(pod->engine->rt, pod->uid, hostname, err) < 0)
+    if (sandbox_shares(pod) && runtime_ns_pin(pod->engine->rt, pod->uid, hostname, err) < 0)
         return -1;
     text = mem_printf("%s\n", hostname);
     return write_file(pod, "hostname", str_from(text), err);
@@ -231,6 +237,18 @@ void sandbox_make(struct pod *pod)
 
 /* ---- the end ---- */
 
+static const char *const etc_files[] = {"hosts", "resolv.conf", "hostname"};
+
+static void remove_etc(const struct pod *pod)
+{
+    for (size_t i = 0; i < ARRAY_LEN(etc_files); i++) {
+        CLEANUP(free) char *path = mem_printf("%s/%s", pod->etc, etc_files[i]);
+
+        unlink(path);
+    }
+    rmdir(pod->etc);
+}
+
 /* emptyDirs end with the containers; logs stay as long as the pod, and with that all goes. */
 static void remove_contents(struct pod *pod)
 {
@@ -246,6 +264,7 @@ void sandbox_part_gone(struct pod *pod)
     if (pod->sandbox != SANDBOX_LEAVING || pod->pending)
         return;
     pod->sandbox = SANDBOX_GONE;
+    remove_etc(pod);
     remove_contents(pod);
     engine_queue(pod);
 }
@@ -294,7 +313,8 @@ void sandbox_leave(struct pod *pod, bool forget)
             podnet_remove(pod->engine->net, pod->uid, net_gone, pod);
         }
         pause_remove(pod);
-        runtime_ns_unpin(pod->engine->rt, pod->uid);
+        if (sandbox_shares(pod))
+            runtime_ns_unpin(pod->engine->rt, pod->uid);
         volumes_remove(pod);
         sandbox_part_gone(pod);
     }

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "engine/local/internal.h"
 #include "objects/quantity.h"
+#include "podnet/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@ struct start {
     struct mounts mounts;
     struct runtime_spec out;
     gid_t groups[IMAGE_GROUPS_MAX * 2];
-    char id[160], home[1024];
+    char id[160], home[1024], hostname[PODNET_HOSTNAME_MAX + 1];
     bool cluster; /* an admin's pod that runs as CLUSTER_USER_ID says */
     const char *reason;
     struct err *err;
@@ -37,7 +38,7 @@ struct start {
 
 char *start_dir(const struct pod *pod, const char *container, int restarts)
 {
-    return mem_printf("%s/ctr/%s.%d", pod->dir, container, restarts);
+    return mem_printf("%s/ctr.%s.%d", pod->dir, container, restarts);
 }
 
 char *start_log_path(const struct pod *pod, const char *container, int restarts)
@@ -457,7 +458,7 @@ static void set_namespaces(struct start *s)
         s->out.net.mode = RUNTIME_NS_PATH;
         s->out.net.path = net->netns;
     }
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(names) && sandbox_shares(pod); i++) {
         CLEANUP(free) char *path = runtime_ns_path(pod->engine->rt, pod->uid, names[i]);
 
         of[i]->mode = RUNTIME_NS_PATH;
@@ -482,7 +483,7 @@ static int add_files(struct start *s)
     if (fd < 0 || fchmod(fd, 0666) < 0)
         return err_errno(s->err, errno, "make '%s'", message);
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
-        add_mount(s, arena_printf(s->arena, "%s/etc/%s", s->pod->dir, files[i]),
+        add_mount(s, arena_printf(s->arena, "%s/%s", s->pod->etc, files[i]),
                   arena_printf(s->arena, "/etc/%s", files[i]), NULL, 0, NULL);
     s->reason = "ContainerCreating";
     if (volumes_mount(s->pod, s->spec, &s->env, &s->mounts, s->err) < 0)
@@ -494,22 +495,20 @@ static int add_files(struct start *s)
     return 0;
 }
 
-static int set_log(struct start *s)
+static void set_log(struct start *s)
 {
     CLEANUP(free) char *path = start_log_path(s->pod, s->ctr->name, s->ctr->restarts);
-    CLEANUP(free) char *folder = mem_printf("%s/logs/%s", s->pod->dir, s->ctr->name);
 
-    s->reason = CREATE_ERROR;
     s->out.log_path = arena_strdup(s->arena, path);
     s->out.log_max_bytes = LOCAL_LOG_BYTES;
     s->out.log_max_files = LOCAL_LOG_FILES;
-    return dir_make(folder, 0700, s->err);
 }
 
 static int prepare(struct start *s)
 {
-    if (mount_root(s) < 0 || set_security(s) < 0 || set_env(s) < 0 || set_command(s) < 0 || set_log(s) < 0)
+    if (mount_root(s) < 0 || set_security(s) < 0 || set_env(s) < 0 || set_command(s) < 0)
         return -1;
+    set_log(s);
     add_person(s);
     set_resources(s);
     set_namespaces(s);
@@ -538,7 +537,8 @@ int start_container(struct run *run, const char **reason, struct err *err)
     s.mounts.arena = s.arena;
     s.mounts.opens = run->opens;
     s.out.id = s.id;
-    s.out.hostname = json_string_or(json_at(pod->doc, "spec.hostname"), pod->name);
+    podnet_hostname(s.hostname, pod->name, json_at_string(pod->doc, "spec.hostname"));
+    s.out.hostname = s.hostname;
     s.out.tty = json_bool(json_get(ctr->spec, "tty"));
     s.out.stdin_open = json_bool(json_get(ctr->spec, "stdin"));
     s.out.stdin_once = json_bool(json_get(ctr->spec, "stdinOnce"));

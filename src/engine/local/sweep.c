@@ -113,9 +113,9 @@ static void unmount_below(const char *dir)
     }
 }
 
-static void remove_folders(struct local_engine *engine)
+static void remove_folders(struct local_engine *engine, const char *above)
 {
-    CLEANUP(free) char *pods = mem_printf("%s/pods", engine->data_dir);
+    CLEANUP(free) char *pods = mem_printf("%s/pods", above);
     DIR *dir = opendir(pods);
     const struct dirent *entry;
 
@@ -137,5 +137,6 @@ void sweep_start(struct local_engine *engine)
     runtime_cleanup(engine->rt, keep_id, cleaned, engine);
     images_sweep(engine->images, keep_id, engine);
     remove_networks(engine);
-    remove_folders(engine);
+    remove_folders(engine, engine->data_dir);
+    remove_folders(engine, engine->run_dir);
 }
