@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/vfs.h>
 
 struct pin {
     const char *hostname;
@@ -34,6 +36,13 @@ static void *pin_thread(void *arg)
         pin->what = "pin namespaces";
     pin->sys = errno;
     return NULL;
+}
+
+static bool is_pinned(const char *path)
+{
+    struct statfs fs;
+
+    return statfs(path, &fs) == 0 && fs.f_type == NSFS_MAGIC;
 }
 
 static int make_file(const char *path)
@@ -63,11 +72,11 @@ int runtime_ns_pin(struct runtime *rt, const char *name, const char *hostname, s
         return err_set(err, ERR_INVALID, "namespace name '%s' is not valid", name);
     if (dir_make(dir, 0700, err) < 0)
         return -1;
-    if (make_file(ipc) < 0 || make_file(uts) < 0) {
-        if (errno == EEXIST)
-            return 0;
+    if (is_pinned(ipc) && is_pinned(uts))
+        return 0;
+    runtime_ns_unpin(rt, name); /* half of it, by a daemon that was killed meanwhile */
+    if (make_file(ipc) < 0 || make_file(uts) < 0)
         return err_errno(err, errno, "create '%s'", uts);
-    }
     rc = pthread_create(&thread, NULL, pin_thread, &pin);
     if (rc == 0)
         pthread_join(thread, NULL);

@@ -109,7 +109,8 @@ static void read_status(struct ctr *ctr, const struct json *statuses)
             ctr->started = time_at(running, "startedAt");
         } else if (ctr->end.there) {
             ctr->state = CTR_EXITED;
-        } else if (ctr->last.there) { /* it waited for its next run */
+        } else if (ctr->last.there && streq(json_at_string(it, "state.waiting.reason"), "CrashLoopBackOff")) {
+            /* it waited for its next run; any other reason is of a run that is being made */
             ctr->end = ctr->last;
             ctr->end.message = mem_strdup(ctr->last.message);
             ctr->state = CTR_EXITED;
