@@ -22,8 +22,8 @@ struct job_pod {
     const struct object *object;
     enum pod_phase phase;
     bool ready, scheduled, tracked;
-    bool preempted;     /* the queue took its place: its end is no failure of the job */
-    int index;          /* completion index; -1: none */
+    bool preempted; /* the queue took its place, or the machine went down: its end is no failure of the job */
+    int index;      /* completion index; -1: none */
     int index_failures; /* of earlier pods of that index */
     int64_t restarts;   /* of all its containers */
     int64_t finished_at;

@@ -85,7 +85,8 @@ void job_pod_read(const struct object *pod, struct arena *arena, struct job_pod 
         .scheduled = json_string_or(json_at(doc, "spec.nodeName"), "")[0] != '\0',
         .tracked = finalizer_has(doc, JOB_TRACKING_FINALIZER),
         .preempted = streq(json_get_string(condition_find(status, "DisruptionTarget"), "reason"),
-                           "PreemptionByScheduler"),
+                           "PreemptionByScheduler") ||
+                     streq(json_get_string(status, "reason"), "NodeReboot"),
         .index = annotation_int(doc, INDEX_ANNOTATION, -1),
         .index_failures = annotation_int(doc, INDEX_FAILURES_ANNOTATION, 0),
         .restarts = restarts_of(json_get(status, "containerStatuses")) +

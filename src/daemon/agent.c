@@ -426,6 +426,11 @@ void agent_free(struct agent *agent)
     free(agent);
 }
 
+void agent_shut_down(struct agent *agent, void (*fn)(void *arg), void *arg)
+{
+    local_engine_shut_down(agent->engine, fn, arg);
+}
+
 const char *agent_text(const struct agent *agent)
 {
     return agent->text;

@@ -18,6 +18,8 @@ int agent_new(struct loop *loop, struct registry *registry, const struct daemon_
  */
 void agent_free(struct agent *agent);
 DEFINE_CLEANUP(struct agent *, agent_free);
+/* The machine goes down: ends all pods with their grace; fn is called from the loop when they have ended. */
+void agent_shut_down(struct agent *agent, void (*fn)(void *arg), void *arg);
 const char *agent_text(const struct agent *agent); /* what it works with; lives as long as the agent */
 /* There is none: the Node says why, and so do pods that wait. */
 void agent_say_off(struct registry *registry, const char *node_name, const char *why);

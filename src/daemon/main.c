@@ -316,16 +316,34 @@ static void stopped(void *arg)
     loop_stop(d->loop);
 }
 
-static void on_signal(void *arg, int signo)
+static void end(void *arg)
 {
     struct daemon *d = arg;
 
     if (d->stopping)
         return;
     d->stopping = true;
-    log_info("%s: ending", strsignal(signo));
     notify("STOPPING=1");
     http_server_stop(d->server, STOP_TIMEOUT_MS, stopped, d);
+}
+
+static void on_signal(void *arg, int signo)
+{
+    log_info("%s: ending", strsignal(signo));
+    end(arg);
+}
+
+/* The machine goes down (deploy/systemd): pods first. */
+static void on_power(void *arg, int signo)
+{
+    struct daemon *d = arg;
+
+    if (!d->agent) {
+        on_signal(arg, signo);
+        return;
+    }
+    log_info("%s: ending all pods, then myself", strsignal(signo));
+    agent_shut_down(d->agent, end, d);
 }
 
 static void on_ready(void *arg, const struct err *failed)
@@ -345,12 +363,11 @@ static void on_ready(void *arg, const struct err *failed)
 
 static int daemon_start(struct daemon *d, struct err *err)
 {
-    static const int signals[] = {SIGTERM, SIGINT};
-
     d->loop = loop_new();
-    for (size_t i = 0; i < ARRAY_LEN(signals); i++)
-        if (loop_signal(d->loop, signals[i], on_signal, d, err) < 0)
-            return -1;
+    if (loop_signal(d->loop, SIGTERM, on_signal, d, err) < 0 ||
+        loop_signal(d->loop, SIGINT, on_signal, d, err) < 0 ||
+        loop_signal(d->loop, SIGPWR, on_power, d, err) < 0)
+        return -1;
     if (open_store(d, err) < 0 || open_pki(d, err) < 0 || listen_all(d, err) < 0 ||
         write_admin_kubeconfig(d, err) < 0 || write_pid(d, err) < 0)
         return -1;

@@ -48,6 +48,11 @@ void local_engine_close(struct local_engine *engine);
 void local_engine_free(struct local_engine *engine);
 DEFINE_CLEANUP(struct local_engine *, local_engine_free);
 
+/* The machine goes down: nothing is started any more, what runs is ended with its grace (a minute at most),
+ * and fn is called once, from the loop, when all have ended. Pods that are not started again after the boot
+ * are Failed, reason NodeReboot. */
+void local_engine_shut_down(struct local_engine *engine, void (*fn)(void *arg), void *arg);
+
 /* Whether disk or memory of the machine run short; pods are being evicted then. */
 void local_engine_pressure(const struct local_engine *engine, bool *disk, bool *memory);
 

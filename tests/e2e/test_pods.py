@@ -189,7 +189,11 @@ def test_ordinary_users_have_their_own_rights(node, tmp_path):
         as_nobody(node, "root", spec={**volume(open_dir), "securityContext": {"runAsUser": 0}},
                   volumeMounts=mount)
         ns = ["-n", "nobody"]
-        node.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/mine", *ns, "--timeout=20s").ok()
+
+        def succeeds(name):
+            harness.wait(lambda: node.kubectl("get", "pod", name, *ns, "-o", "jsonpath={.status.phase}").out ==
+                         "Succeeded", f"{name} succeeds")
+        succeeds("mine")
         assert node.kubectl("logs", "mine", *ns).ok() == "65534\n"
         assert (open_dir / "file").stat().st_uid == 65534
         for name in ("theirs", "sub"):
@@ -198,10 +202,24 @@ def test_ordinary_users_have_their_own_rights(node, tmp_path):
         for name in ("root", "another", "pids"):
             harness.wait(lambda n=name: "CreateContainerConfigError" in node.kubectl("get", "pod", n, *ns).out,
                          f"{name} is refused")
-        node.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/whoami", *ns, "--timeout=20s").ok()
+        succeeds("whoami")
         assert node.kubectl("logs", "whoami", *ns).ok() == "nobody 65534 65534 /nonexistent nobody\n"
     finally:
         shutil.rmtree(open_dir)
+
+
+def test_limits_reach_the_kernel(node):
+    create(node, pod("limited", "exec sleep 1000", spec={"terminationGracePeriodSeconds": 0},
+                     resources={"limits": {"cpu": "1500m", "memory": "64Mi"}, "requests": {"cpu": "500m"}}))
+    phase(node, "limited", "Running")
+    v2 = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+    files = ["cpu.max", "memory.max", "cpu.weight", "pids.max"] if v2 else [
+        "cpu/cpu.cfs_quota_us", "memory/memory.limit_in_bytes", "cpu/cpu.shares", "pids/pids.max"]
+    cpu, memory, weight, pids = node.kubectl("exec", "limited", "--", "sh", "-c", "cd /sys/fs/cgroup; cat " +
+                                             " ".join(files)).ok().splitlines()
+    assert (cpu, memory, weight) == (("150000 100000" if v2 else "150000"), str(64 << 20), "20" if v2 else "512")
+    most = min(int(pathlib.Path(f"/proc/sys/kernel/{name}").read_text()) for name in ("pid_max", "threads-max"))
+    assert int(pids) == max(1024, min(65536, most // 4))
 
 
 def test_pods_wait_for_cards(node):
@@ -226,10 +244,15 @@ def own_node(tmp_path):
 
 
 def test_pods_live_through_the_daemons_death(own_node):
-    create(own_node, pod("short", "sleep 4; echo over; exit 7"), pod("long", "sleep 1000", "Always"))
+    go = own_node.folder / "go"
+    short = pod("short", "while ! [ -e /h/go ]; do sleep .05; done; echo over; exit 7",
+                spec={"volumes": [{"name": "h", "hostPath": {"path": str(own_node.folder)}}]},
+                volumeMounts=[{"name": "h", "mountPath": "/h"}])
+    create(own_node, short, pod("long", "sleep 1000", "Always"))
     phase(own_node, "short", "Running")
     before = state(phase(own_node, "long", "Running"))["running"]["startedAt"]
     own_node.kill9()
+    go.touch()
     harness.wait(lambda: list(containers(own_node.data).glob("*/exit")), "a container ends meanwhile")
     own_node.start()
     assert state(phase(own_node, "short", "Failed"))["terminated"]["exitCode"] == 7

@@ -91,6 +91,37 @@ def test_reboot(node):
     assert phase(node, "done", "Succeeded")
 
 
+def test_shutdown(node):
+    """As the unit's ExecStop has it: pods end with their grace, then the daemon."""
+    once = job("once", "test -e /h/go && exit 0; trap 'exit 0' TERM; echo ready; while :; do sleep .05; done")
+    once["spec"]["backoffLimit"] = 0
+    hold = {"volumes": [{"name": "h", "hostPath": {"path": str(node.folder)}}]}
+    seen = {"volumeMounts": [{"name": "h", "mountPath": "/h"}]}
+    once["spec"]["template"]["spec"].update(hold, terminationGracePeriodSeconds=10)
+    once["spec"]["template"]["spec"]["containers"][0].update(seen)
+    spec = {"terminationGracePeriodSeconds": 0}
+    tidy = "trap 'echo bye >> /h/said; exit 0' TERM; echo ready; while :; do sleep .05; done"
+    create(node, once, pod("bare", "exec sleep 1000", spec=spec),
+           pod("again", "exec sleep 1000", "Always", spec={**spec, "shareProcessNamespace": True}),
+           pod("tidy", tidy, "OnFailure", spec={**hold, "terminationGracePeriodSeconds": 10}, **seen))
+    for name in ("bare", "again", "tidy"):
+        phase(node, name, "Running")
+    harness.wait(lambda: node.kubectl("logs", "job/once").out + node.kubectl("logs", "tidy").out == "ready\n" * 2,
+                 "both can be told")
+    node.process.send_signal(signal.SIGPWR)
+    assert node.process.wait(20) == 0
+    assert not processes(node) and (node.folder / "said").read_text() == "bye\n"
+    harness.wait(lambda: not podkit.shims(node.data), "no monitor is left")
+    pull_the_plug(node)
+    (node.folder / "go").touch()
+    node.start()
+    node.kubectl("wait", "--for=condition=complete", "job/once", "--timeout=40s").ok()
+    assert phase(node, "bare", "Failed")["status"]["reason"] == "NodeReboot"
+    for name in ("again", "tidy"):
+        until(node, name, lambda p: p["status"]["containerStatuses"][0]["restartCount"] == 1 and
+              state(p).get("running"), "runs again")
+
+
 def test_what_happens_while_the_daemon_is_dead(node):
     spec = {"terminationGracePeriodSeconds": 0}
     flag = node.folder / "go"

@@ -6,7 +6,7 @@ import pytest
 
 import harness
 
-UNIT = harness.ROOT / "deploy" / "systemd" / "berthd.service"
+UNIT = harness.ROOT / "deploy" / "systemd" / "berthd.service.in"
 
 
 def settings():
@@ -25,7 +25,7 @@ def test_pods_outlive_the_daemon():
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
 def test_systemd_takes_it(tmp_path):
     copy = tmp_path / "berthd.service"
-    copy.write_text(UNIT.read_text().replace("/usr/sbin/berthd", str(harness.BERTHD)).replace("man:berthd(8)",
+    copy.write_text(UNIT.read_text().replace("@sbindir@/berthd", str(harness.BERTHD)).replace("man:berthd(8)",
                                                                                               "https://example.org"))
     done = harness.run(["systemd-analyze", "verify", copy], env={"SYSTEMD_LOG_LEVEL": "warning", "PATH": "/usr/bin:/bin"})
     assert done.code == 0 and "berthd.service" not in done.err, done.err

@@ -15,7 +15,7 @@
 
 static void run_queue(void *arg);
 
-static void run_soon(struct local_engine *engine)
+void engine_look(struct local_engine *engine)
 {
     if (engine->running || engine->closed)
         return;
@@ -33,7 +33,7 @@ void engine_queue(struct pod *pod)
     pod->next = NULL;
     *engine->tail = pod;
     engine->tail = &pod->next;
-    run_soon(engine);
+    engine_look(engine);
 }
 
 struct pod *engine_pod(const struct local_engine *engine, const char *uid)
@@ -124,10 +124,11 @@ static void run_queue(void *arg)
         if (pod->dead && !pod->pending && !pod->queued)
             engine_pod_free(pod);
         if (engine->head && clock_monotonic() - start > RUN_NSEC) {
-            run_soon(engine);
+            engine_look(engine);
             break;
         }
     }
+    shutdown_check(engine);
     watch_commit(engine);
 }
 
@@ -294,6 +295,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     engine->offload = offload_new(engine->loop);
     engine->retry = loop_timer_new(engine->loop, on_retry, engine);
     ops_init(engine);
+    engine->pids_max = usage_pids_max();
     usage_start(engine);
     services_start(engine);
     if (make_folders(engine, err) < 0) {

@@ -114,11 +114,15 @@ struct local_engine {
     struct gpus *gpus;
     const struct cdi *cdi;
     size_t cards;
+    int64_t pids_max; /* processes and threads of one container */
     struct map *pods; /* uid → struct pod */
     local_forget_fn forgetting;
     void *forgetting_arg;
     struct pod *head, **tail;
     bool running, closed;
+    bool going_down; /* shutdown.c: nothing is started any more */
+    void (*down)(void *arg);
+    void *down_arg;
     struct store_watch *watch, *volume_watch, *map_watch, *secret_watch;
     struct pod_ops ops;
     struct pod_log *readers; /* that follow a container */
@@ -147,8 +151,9 @@ struct local_engine {
 
 /* engine.c */
 struct pod *engine_pod(const struct local_engine *engine, const char *uid);
-void engine_queue(struct pod *pod);    /* pod_sync soon */
-void engine_pod_gone(struct pod *pod); /* out of the map, freed when it may be */
+void engine_queue(struct pod *pod);            /* pod_sync soon */
+void engine_look(struct local_engine *engine); /* soon, even where no pod is queued */
+void engine_pod_gone(struct pod *pod);         /* out of the map, freed when it may be */
 __attribute__((format(printf, 4, 5))) void pod_event(struct pod *pod, const char *type, const char *reason,
                                                      const char *fmt, ...);
 
@@ -286,6 +291,11 @@ void disk_start(struct local_engine *engine);
 void probes_start(struct run *run);
 void probes_stop(struct run *run);
 
+/* shutdown.c: the machine goes down. */
+int64_t shutdown_grace(const struct local_engine *engine, int64_t grace_sec);
+void shutdown_pod(struct pod *pod);               /* ends it, when it does */
+void shutdown_check(struct local_engine *engine); /* whether all have ended */
+
 /* services.c: connections and names of services. */
 void services_start(struct local_engine *engine);
 void services_stop(struct local_engine *engine);
@@ -298,6 +308,7 @@ void usage_start(struct local_engine *engine);
 void usage_stop(struct local_engine *engine);
 void usage_of_pod(void *engine, const struct pod_ref *ref,
                   void (*fn)(void *fn_arg, const struct pod_usage *usage), void *fn_arg);
+int64_t usage_pids_max(void); /* so that one container cannot leave the machine without process ids */
 bool usage_of_node(void *engine, const char *node, struct pod_usage *ret);
 
 /* sweep.c: what an earlier engine left. */

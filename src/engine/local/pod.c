@@ -204,8 +204,8 @@ static int64_t grace_of(const struct pod *pod)
 
     if (!pod->object)
         return 0;
-    return json_int(json_at(pod->doc, "metadata.deletionGracePeriodSeconds"),
-                    json_int(spec, LOCAL_GRACE_SEC));
+    return shutdown_grace(pod->engine, json_int(json_at(pod->doc, "metadata.deletionGracePeriodSeconds"),
+                                                json_int(spec, LOCAL_GRACE_SEC)));
 }
 
 /* Sidecars end after the others, with what is left of the time. */
@@ -240,6 +240,9 @@ static void act(struct pod *pod, const struct plan *plan)
 {
     for (size_t i = 0; i < plan->len; i++) {
         const struct plan_step *step = &plan->steps[i];
+
+        if (pod->engine->going_down && step->act != PLAN_STOP)
+            continue;
 
         switch (step->act) {
         case PLAN_SANDBOX:
@@ -322,6 +325,7 @@ void pod_sync(struct pod *pod)
         facts_fail(&pod->facts, "DeadlineExceeded", DEADLINE_TEXT);
         pod_event(pod, "Normal", "DeadlineExceeded", DEADLINE_TEXT);
     }
+    shutdown_pod(pod);
     plan_pod(&pod->facts, now, plan);
     act(pod, plan);
     if (plan->len) { /* what was begun shows */

@@ -36,7 +36,8 @@ static void begin(struct run *run)
     const char *reason = NULL;
     struct err err = {0};
 
-    if (run->pod->facts.deleting || *run->pod->facts.fail_reason || run->pod->sandbox != SANDBOX_READY) {
+    if (run->pod->facts.deleting || *run->pod->facts.fail_reason || run->pod->sandbox != SANDBOX_READY ||
+        run->pod->engine->going_down) {
         ctr->state = CTR_NONE;
     } else if (!pause_alive(run->pod)) {
         ctr->state = CTR_NONE;
@@ -168,7 +169,9 @@ static void on_exited(void *arg, struct runtime_container *c, const struct runti
     struct run *run = arg;
     struct ctr *ctr = ctr_of(run);
     CLEANUP(free) char *message = read_message(run, how->code != 0);
-    const char *reason = how->oom ? "OOMKilled" : how->code == 0 ? "Completed" : "Error";
+    /* What was told to end with the machine has not completed, whatever it says. */
+    int code = how->code == 0 && run->stopping && run->pod->engine->going_down ? 128 + SIGTERM : how->code;
+    const char *reason = how->oom ? "OOMKilled" : code == 0 ? "Completed" : "Error";
 
     (void)c;
     if (how->end == RUNTIME_END_LOST)
@@ -179,7 +182,7 @@ static void on_exited(void *arg, struct runtime_container *c, const struct runti
     hook_free(TAKE_PTR(run->hook));
     run->stopping = false;
     settle_anew(run->pod);
-    ctr_exited(ctr, how->code, how->signal, reason, message, how->started,
+    ctr_exited(ctr, code, how->signal, reason, message, how->started,
                how->finished ? how->finished : clock_now());
     ops_ended(run);
     if (plan_restart_at(&run->pod->facts, ctr) > clock_now() && ctr->quick)

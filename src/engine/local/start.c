@@ -443,6 +443,7 @@ static void set_resources(struct start *s)
     s->out.cpu_milli = limit(s, "limits", "cpu", true);
     s->out.memory_bytes = limit(s, "limits", "memory", false);
     s->out.cpu_shares = shares < 2 ? 2 : shares > 262144 ? 262144 : shares;
+    s->out.pids_max = s->pod->engine->pids_max;
     s->out.oom_score_adj = streq(qos, "BestEffort") ? 1000 : streq(qos, "Guaranteed") ? -997 : 500;
 }
 

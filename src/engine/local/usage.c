@@ -9,6 +9,9 @@
 #define USAGE_EVERY_SEC 10
 #define WINDOW_MIN_NSEC (5 * NSEC_PER_SEC) /* a shorter window is one before's too */
 #define AGE_MIN_NSEC    (100 * NSEC_PER_MSEC)
+#define PIDS_PART       4 /* of what the machine can have */
+#define PIDS_MIN        1024
+#define PIDS_MOST       65536
 #define PROC_FILE_MAX   (1 << 20)
 
 static void note(struct usage_point used[USAGE_POINTS], uint64_t cpu_ns, int restarts)
@@ -93,6 +96,25 @@ bool usage_of_node(void *arg, const char *node, struct pod_usage *ret)
     *ret = (struct pod_usage){.memory_bytes = total > free ? total - free : 0};
     rate(engine->used, 0, node_cpu(), 0, ret);
     return true;
+}
+
+int64_t usage_pids_max(void)
+{
+    static const char *const files[] = {"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"};
+    uint64_t least = UINT32_MAX, n;
+
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        CLEANUP(buf_done) struct buf text = {0};
+        struct str rest, line;
+
+        if (file_read(files[i], PROC_FILE_MAX, &text, NULL) < 0)
+            continue;
+        rest = buf_view(&text);
+        if (str_split(&rest, '\n', &line) && str_to_uint(line, &n) && n < least)
+            least = n;
+    }
+    least /= PIDS_PART;
+    return (int64_t)(least < PIDS_MIN ? PIDS_MIN : least > PIDS_MOST ? PIDS_MOST : least);
 }
 
 /* ---- pods ---- */
