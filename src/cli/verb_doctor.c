@@ -1,5 +1,6 @@
 /* berth doctor: one check a row of checks[]. A check never changes anything. */
 #include "base/buf.h"
+#include "base/file.h"
 #include "cli/cli.h"
 
 #include <arpa/inet.h>
@@ -20,6 +21,7 @@
 #define DISK_FAIL_MIB      200
 #define DISK_WARN_MIB      2048
 #define PROGRAM_OUTPUT_MAX (16 << 10)
+#define MOUNTINFO_MAX      (16 << 20)
 #define EARLIEST_TIME      1735689600 /* 2025-01-01: a clock before that was never set */
 
 enum verdict { OK, INFO, WARN, FAIL };
@@ -164,24 +166,98 @@ static struct finding check_data(struct cli *cli, const struct place *place, con
     return FOUND(cli, OK, NULL, "%s is private and writable", place->data_dir);
 }
 
-static struct finding check_disk(struct cli *cli, const struct place *place, const char *detail)
+/* The data folder, or the nearest above it that is there. */
+static const char *data_place(struct cli *cli, const struct place *place)
 {
     char *dir = arena_strdup(&cli->arena, place->data_dir), *slash;
+
+    while (access(dir, F_OK) < 0 && (slash = strrchr(dir, '/')))
+        *slash = '\0';
+    return *dir ? dir : "/";
+}
+
+static struct finding check_disk(struct cli *cli, const struct place *place, const char *detail)
+{
+    const char *dir = data_place(cli, place);
     struct statvfs fs;
     unsigned long long mib;
 
     (void)detail;
-    while (statvfs(dir, &fs) < 0) { /* the nearest folder that is there */
-        slash = strrchr(dir, '/');
-        if (!slash || slash == dir)
-            return FOUND(cli, WARN, NULL, "cannot be told: %s", strerror(errno));
-        *slash = '\0';
-    }
+    if (statvfs(dir, &fs) < 0)
+        return FOUND(cli, WARN, NULL, "cannot be told: %s", strerror(errno));
     mib = (unsigned long long)fs.f_bavail * fs.f_frsize >> 20;
     if (mib < DISK_WARN_MIB)
         return FOUND(cli, mib < DISK_FAIL_MIB ? FAIL : WARN, "make room, or move the data folder with --data",
                      "%llu MiB free at %s", mib, dir);
     return FOUND(cli, OK, NULL, "%llu GiB free at %s", mib >> 10, dir);
+}
+
+/* The mount that a path is on, from mountinfo: type and options of the file system; false: not found. */
+static bool find_mount(struct cli *cli, const char *path, struct str *type, struct str *options,
+                       struct str *at)
+{
+    CLEANUP(buf_done) struct buf read = {0};
+    char *text, *dir = realpath(path, NULL);
+    struct str rest, line;
+    size_t best = 0;
+
+    if (!dir || file_read("/proc/self/mountinfo", MOUNTINFO_MAX, &read, NULL) < 0) {
+        free(dir);
+        return false;
+    }
+    text = arena_strndup(&cli->arena, read.data ? read.data : "", read.len);
+    rest = (struct str){text, read.len};
+    while (str_split(&rest, '\n', &line)) {
+        struct str field = {0}, place = {0}, kind, source;
+
+        for (int i = 0; str_split(&line, ' ', &field) && !str_is(field, "-"); i++)
+            if (i == 4)
+                place = field;
+        if (!str_split(&line, ' ', &kind) || !str_split(&line, ' ', &source) || place.len < best ||
+            strncmp(dir, place.s, place.len) != 0 ||
+            (place.len > 1 && dir[place.len] && dir[place.len] != '/'))
+            continue;
+        best = place.len;
+        *type = kind;
+        *options = line;
+        *at = place;
+    }
+    free(dir);
+    return best > 0;
+}
+
+static bool has_option(struct str options, const char *name)
+{
+    struct str one;
+
+    while (str_split(&options, ',', &one))
+        if (str_is(one, name))
+            return true;
+    return false;
+}
+
+/* Whether a claim cannot outgrow its size: project quotas, which only a mount option switches on. */
+static struct finding check_claims(struct cli *cli, const struct place *place, const char *detail)
+{
+    struct str type, options, at;
+    bool ext4, xfs;
+
+    (void)detail;
+    if (!find_mount(cli, data_place(cli, place), &type, &options, &at))
+        return FOUND(cli, INFO, NULL, "cannot be told: mountinfo has no line for %s", place->data_dir);
+    ext4 = str_is(type, "ext4");
+    xfs = str_is(type, "xfs");
+    if ((ext4 || xfs) && (has_option(options, "prjquota") || has_option(options, "pquota")))
+        return FOUND(cli, OK, NULL, "%.*s with project quotas: sizes are enforced", STR_ARG(type));
+    if (!ext4 && !xfs)
+        return FOUND(cli, INFO, NULL, "sizes are measured: %.*s at %.*s has no project quotas", STR_ARG(type),
+                     STR_ARG(at));
+    return FOUND(
+        cli, INFO,
+        ext4 ? "to enforce them: tune2fs -O quota,project -Q prjquota DEVICE while it is not mounted, "
+               "then mount it with -o prjquota"
+             : "to enforce them: mount it anew with -o prjquota",
+        "sizes are measured: %.*s at %.*s is mounted without project quotas", STR_ARG(type), STR_ARG(at));
 }
 
 static struct finding check_cgroup(struct cli *cli, const struct place *place, const char *detail)
@@ -247,13 +323,21 @@ static struct finding check_port(struct cli *cli, const struct place *place, con
 }
 
 static const struct check checks[] = {
-    {"daemon", check_daemon, NULL},      {"agent", check_agent, NULL},
-    {"kubectl", check_kubectl, NULL},    {"data folder", check_data, NULL},
-    {"disk", check_disk, NULL},          {"cgroups", check_cgroup, NULL},
-    {"crun", check_program, "crun"},     {"runc", check_program, "runc"},
-    {"skopeo", check_program, "skopeo"}, {"buildah", check_program, "buildah"},
-    {"gpus", check_gpus, NULL},          {"clock", check_clock, NULL},
-    {"port 5336", check_port, "5336"},   {"port 5443", check_port, "5443"},
+    {"daemon", check_daemon, NULL},
+    {"agent", check_agent, NULL},
+    {"kubectl", check_kubectl, NULL},
+    {"data folder", check_data, NULL},
+    {"disk", check_disk, NULL},
+    {"claims", check_claims, NULL},
+    {"cgroups", check_cgroup, NULL},
+    {"crun", check_program, "crun"},
+    {"runc", check_program, "runc"},
+    {"skopeo", check_program, "skopeo"},
+    {"buildah", check_program, "buildah"},
+    {"gpus", check_gpus, NULL},
+    {"clock", check_clock, NULL},
+    {"port 5336", check_port, "5336"},
+    {"port 5443", check_port, "5443"},
 };
 
 int verb_doctor(struct cli *cli, const struct args *args)

@@ -215,14 +215,45 @@ static void provision(const struct pvc_view *view, struct json *claim, struct ef
     bind_claim(view, claim, name, doc, effects);
 }
 
+/* A claim may grow: a volume that was made for it grows along. */
+static void check_size(const struct pvc_view *view, struct json *claim, const struct object *volume,
+                       struct effects *effects)
+{
+    struct arena *arena = effects->arena;
+    const struct json *wanted = json_at(claim, "spec.resources.requests.storage");
+    struct json *doc = object_json(volume, arena);
+    struct quantity want, have = {0}, shown = {0};
+
+    if (!streq(json_at_string(doc, "spec.csi.driver"), PV_PROVISIONER) || !quantity_from_json(wanted, &want))
+        return;
+    quantity_from_json(json_at(doc, "spec.capacity.storage"), &have);
+    quantity_from_json(json_at(claim, "status.capacity.storage"), &shown);
+    if (quantity_cmp(&want, &have) > 0) {
+        json_set(arena, json_need_object(arena, json_get(doc, "spec"), "capacity"), "storage",
+                 *json_copy(arena, wanted));
+        effect_update(effects, volume, doc);
+        have = want;
+    }
+    if (quantity_cmp(&have, &shown) <= 0)
+        return;
+    json_set(arena, json_need_object(arena, json_need_object(arena, claim, "status"), "capacity"), "storage",
+             *json_copy(arena, json_at(doc, "spec.capacity.storage")));
+    effect_update_status(effects, view->claim, claim);
+    effect_event(effects, "Normal", "VolumeResizeSuccessful",
+                 arena_printf(arena, "The volume holds %s now",
+                              json_string_or(json_at(doc, "spec.capacity.storage"), "")));
+}
+
 /* A bound claim whose volume somebody took away. */
 static void check_bound(const struct pvc_view *view, struct json *claim, struct effects *effects)
 {
     const char *name = json_string_or(json_at(claim, "spec.volumeName"), "");
 
     for (size_t i = 0; i < view->volume_count; i++)
-        if (streq(view->volumes[i]->name, name))
+        if (streq(view->volumes[i]->name, name)) {
+            check_size(view, claim, view->volumes[i], effects);
             return;
+        }
     json_set_string(effects->arena, json_need_object(effects->arena, claim, "status"), "phase", "Lost");
     effect_update_status(effects, view->claim, claim);
     effect_event(effects, "Warning", "ClaimLost",

@@ -350,7 +350,10 @@ static int open_engine(struct agent *agent, const struct daemon_config *config, 
                                  .host_ip = agent->host_ip,
                                  .admins = admins,
                                  .gpus = agent->gpus,
-                                 .cdi = agent->cdi};
+                                 .cdi = agent->cdi,
+                                 .project_first = config->project_first,
+                                 .project_last = config->project_last,
+                                 .project_off = config->project_off};
     int result;
 
     for (size_t i = 0; i < config->admins.len; i++)
@@ -397,9 +400,9 @@ int agent_new(struct loop *loop, struct registry *registry, const struct daemon_
     loop_timer_set(agent->timer, RENEW_SEC * NSEC_PER_SEC);
     update_node(agent);
     renew_lease(agent);
-    agent->text =
-        mem_printf("%s, %s, %s; cards: %s", runtime_oci_path(agent->rt), runtime_cgroups_text(agent->rt),
-                   podnet_mode_text(agent->net), gpu_source(agent->gpus));
+    agent->text = mem_printf("%s, %s, %s; cards: %s; claims: %s", runtime_oci_path(agent->rt),
+                             runtime_cgroups_text(agent->rt), podnet_mode_text(agent->net),
+                             gpu_source(agent->gpus), local_engine_claims_text(agent->engine));
     log_info("node agent: %s", agent->text);
     *ret = TAKE_PTR(agent);
     return 0;

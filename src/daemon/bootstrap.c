@@ -22,7 +22,8 @@ static const struct first_object {
     {KIND_PRIORITY_CLASS, "", "system-cluster-critical",
      "{\"value\":2000000000,\"description\":\"For what Berth itself cannot do without.\"}", NULL},
     {KIND_STORAGE_CLASS, "", "standard",
-     "{\"provisioner\":\"berth.dev/local\",\"reclaimPolicy\":\"Delete\",\"volumeBindingMode\":\"Immediate\"}",
+     "{\"provisioner\":\"berth.dev/local\",\"reclaimPolicy\":\"Delete\",\"volumeBindingMode\":\"Immediate\","
+     "\"allowVolumeExpansion\":true}",
      "{\"storageclass.kubernetes.io/is-default-class\":\"true\"}"},
 };
 

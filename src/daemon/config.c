@@ -17,6 +17,7 @@
 #include <sys/un.h>
 
 #define CONFIG_SECONDS_MAX   86400
+#define CONFIG_PROJECT_MAX   4294967294 /* ids of projects have 32 bits */
 #define CONFIG_HALF_LIFE_MAX 87600
 #define ROOT_DATA_DIR        "/var/lib/berth"
 #define ROOT_SOCKET          "/run/berth/berth.sock"
@@ -397,6 +398,27 @@ static int set_seconds(int64_t *member, const char *text, int64_t min, struct er
     return 0;
 }
 
+/* "FIRST-LAST" or "off". */
+static int set_project_ids(struct daemon_config *config, const char *text, struct err *err)
+{
+    struct str rest = str_from(text), part;
+    int64_t ids[2] = {0};
+    size_t n = 0;
+
+    config->project_off = is_off(text);
+    if (config->project_off)
+        return 0;
+    while (n < 2 && str_split(&rest, '-', &part))
+        if (!str_to_int(part, &ids[n++]))
+            ids[0] = 0;
+    if (n != 2 || rest.len || ids[0] < 1 || ids[1] < ids[0] || ids[1] > CONFIG_PROJECT_MAX)
+        return err_set(err, ERR_INVALID, "must be off or FIRST-LAST, ids from 1 to %u, not '%s'",
+                       (unsigned)CONFIG_PROJECT_MAX, text);
+    config->project_first = (uint32_t)ids[0];
+    config->project_last = (uint32_t)ids[1];
+    return 0;
+}
+
 static int set_min_run(struct daemon_config *config, const char *text, struct err *err)
 {
     return set_seconds(&config->min_run_sec, text, 0, err);
@@ -443,6 +465,8 @@ static const struct row rows[] = {
      SCALAR},
     {"image-disk", "imageDisk", "PERCENT|off", "unused images go when the disk is fuller (85)",
      config_set_image_disk, SCALAR},
+    {"project-ids", "projectIds", "FIRST-LAST|off", "project quotas that limit claims (2000000-2065535)",
+     set_project_ids, SCALAR},
     {"node-labels", "nodeLabels", "K=V,...", "labels of this machine's Node", set_labels, LIST_OR_MAP},
     {"node-name", "nodeName", "NAME", "name of this machine's Node (the host name)", set_node_name, SCALAR},
     {"extra-names", "extraNames", "NAME,...", "more names and addresses for the certificate", set_extra_names,

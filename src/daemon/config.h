@@ -62,9 +62,11 @@ struct daemon_config {
     VEC(int64_t) gpus;         /* declared cards: memory of each in MiB */
     VEC(struct config_label) node_labels;
     char *node_name;
-    enum config_agent agent; /* whether pods are run here */
-    bool slow_cgroups;       /* changes of cgroups are not favoured on this machine */
-    char *oci_runtime;       /* "crun", "runc" or a path; NULL: crun, else runc */
+    enum config_agent agent;              /* whether pods are run here */
+    bool slow_cgroups;                    /* changes of cgroups are not favoured on this machine */
+    char *oci_runtime;                    /* "crun", "runc" or a path; NULL: crun, else runc */
+    uint32_t project_first, project_last; /* of project quotas; 0: the usual ones */
+    bool project_off;                     /* no project quotas */
     enum log_level log_level;
     VEC(char *) extra_names;    /* for the server certificate */
     VEC(char *) admins;         /* user names */

@@ -37,6 +37,9 @@ struct local_config {
     const char *const *admins; /* user names beside root and system:admin; NULL-terminated, or NULL */
     struct gpus *gpus;         /* cards to give; NULL: none */
     const struct cdi *cdi;     /* may be NULL */
+    /* Numbers for project quotas; 0: the usual ones. off: sizes of claims are measured only. */
+    uint32_t project_first, project_last;
+    bool project_off;
 };
 
 /* Takes up what an earlier engine left running, removes what belongs to nobody. */
@@ -55,6 +58,9 @@ void local_engine_shut_down(struct local_engine *engine, void (*fn)(void *arg), 
 
 /* Whether disk or memory of the machine run short; pods are being evicted then. */
 void local_engine_pressure(const struct local_engine *engine, bool *disk, bool *memory);
+
+/* Whether the sizes of claims are enforced, in words: "limited by project quotas", "measured (…)". */
+const char *local_engine_claims_text(const struct local_engine *engine);
 
 /* Told of each pod whose folder, logs included, is about to be removed. */
 typedef void (*local_forget_fn)(void *arg, const char *pod_uid, const struct json *pod);

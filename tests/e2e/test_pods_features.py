@@ -15,7 +15,7 @@ pytestmark = needs
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    daemon = start(tmp_path_factory.mktemp("features"))
+    daemon = start(tmp_path_factory.mktemp("features"), "--project-ids", "off")  # claims are measured
     yield daemon
     close(daemon)
 

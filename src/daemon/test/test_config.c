@@ -203,6 +203,9 @@ static void test_wrong_values_name_their_setting(void **state)
         {"--agent", "maybe", "--agent: must be one of auto, off, on, not 'maybe'"},
         {"--oci-runtime", "bin/crun",
          "--oci-runtime: must be crun, runc or an absolute path, not 'bin/crun'"},
+        {"--project-ids", "9-5",
+         "--project-ids: must be off or FIRST-LAST, ids from 1 to 4294967294, not '9-5'"},
+        {"--project-ids", "5", "--project-ids: must be off or FIRST-LAST, ids from 1 to 4294967294, not '5'"},
         {"--data", "", "--data: must not be empty"},
     };
 

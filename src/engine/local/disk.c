@@ -1,7 +1,7 @@
 /* Every LOCAL_DISK_SEC: what pods have on the disk, measured in a thread, against the limits of their
  * emptyDirs, containers and claims; and whether disk or memory of the machine run short. Pods over a limit,
- * and those that have to make room, are Evicted. Claims are only measured: an event tells of one that is too
- * full. */
+ * and those that have to make room, are Evicted. Of a claim that is too full an event tells; where the file
+ * system enforces limits (claims.c) nothing gets over them. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "control/resources.h"
@@ -15,8 +15,9 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#define DISK_LIMIT_SEC 600 /* of one measurement */
-#define MEASURE_REST   20  /* times as long as one took is there no other */
+#define DISK_LIMIT_SEC 600        /* of one measurement */
+#define MEASURE_REST   20         /* times as long as one took is there no other */
+#define FULL_BYTES     (64 << 10) /* less than that left of a limited claim: full */
 #define STORAGE        "ephemeral-storage"
 
 enum what { WHAT_EMPTY, WHAT_CONTAINER, WHAT_LOGS, WHAT_CLAIM };
@@ -28,6 +29,7 @@ struct measure {
     char limit_text[32];
     char *path;
     int64_t limit, used; /* limit 0: none */
+    bool enforced;       /* by the file system, which says what is used */
 };
 
 struct survey {
@@ -61,7 +63,8 @@ static void work(void *arg)
 
     setpriority(PRIO_PROCESS, (id_t)gettid(), 19); /* of this thread */
     VEC_EACH(&survey->v, it)
-        it->used = measure_tree(it->path);
+        if (!it->enforced)
+            it->used = measure_tree(it->path);
     if (statvfs(survey->data_dir, &fs) == 0) {
         survey->disk_free = (int64_t)(fs.f_bavail * fs.f_frsize);
         survey->disk_total = (int64_t)(fs.f_blocks * fs.f_frsize);
@@ -92,6 +95,7 @@ static void add(struct survey *survey, const struct pod *pod, enum what what, co
     snprintf(m.limit_text, sizeof(m.limit_text), "%s", json_string_or(limit, ""));
     if (quantity_from_json(limit, &q))
         m.limit = quantity_value(&q);
+    m.enforced = claims_use(pod->engine, path, &m.used);
     vec_push(&survey->v, m);
 }
 
@@ -162,9 +166,13 @@ static int64_t sum_of(const struct survey *survey, const char *uid, const char *
 
 static void check_claim(struct pod *pod, const struct measure *m)
 {
-    bool over = m->limit && m->used > m->limit;
+    bool over = m->limit && m->used + (m->enforced ? FULL_BYTES : -1) >= m->limit;
 
-    if (over && !pod->claim_said)
+    if (over && !pod->claim_said && m->enforced)
+        pod_event(pod, "Warning", "VolumeFull",
+                  "Claim \"%s\" holds %lld bytes of the %s it asked for; no more fit", m->name,
+                  (long long)m->used, m->limit_text);
+    else if (over && !pod->claim_said)
         pod_event(pod, "Warning", "VolumeTooFull",
                   "Claim \"%s\" holds %lld bytes, more than the %s it asked for", m->name, (long long)m->used,
                   m->limit_text);
@@ -294,6 +302,7 @@ static void on_timer(void *arg)
     void *value;
     size_t at = 0;
 
+    claims_sweep(engine);
     survey = NEW(struct survey);
     survey->data_dir = mem_strdup(engine->data_dir);
     while (map_next(engine->pods, &at, &key, &value)) {

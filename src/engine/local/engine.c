@@ -9,7 +9,6 @@
 
 #include <stdarg.h>
 
-#define LOCAL_DRIVER      "berth.dev/local"
 #define COMMIT_RETRY_NSEC NSEC_PER_SEC
 #define RUN_NSEC          (20 * NSEC_PER_MSEC) /* of one go at the queue */
 
@@ -227,7 +226,8 @@ static void on_secret(void *arg, const struct store_event *event)
     show_change(arg, event, true);
 }
 
-/* A volume that was made here goes with its object, unless that says Retain. */
+/* A volume that was made here has its size enforced where that can be, and goes with its object, unless that
+ * says Retain. */
 static void on_volume(void *arg, const struct store_event *event)
 {
     struct local_engine *engine = arg;
@@ -235,8 +235,11 @@ static void on_volume(void *arg, const struct store_event *event)
     CLEANUP(free) char *dir = NULL;
     const struct json *doc;
 
-    if (event->op != STORE_DELETED)
+    if (event->op != STORE_DELETED) {
+        claims_limit(engine, event->object->name);
         return;
+    }
+    claims_gone(engine, event->object->name);
     doc = object_json(event->object, &arena);
     if (!streq(json_at_string(doc, "spec.csi.driver"), LOCAL_DRIVER) ||
         !streq(json_at_string(doc, "spec.persistentVolumeReclaimPolicy"), "Delete"))
@@ -303,6 +306,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
         local_engine_free(engine);
         return -1;
     }
+    claims_start(engine, config);
     OBJECTS_EACH(store_list(engine->store, KIND_POD, NULL), it)
         seen(engine, *it);
     sweep_start(engine);
@@ -351,6 +355,7 @@ void local_engine_close(struct local_engine *engine)
     loop_timer_free(engine->retry);
     engine->retry = NULL;
     offload_close(TAKE_PTR(engine->offload));
+    claims_stop(engine);
     loop_timer_free(engine->disk_timer);
     engine->disk_timer = NULL;
     if (engine->commit)

@@ -8,6 +8,7 @@
 #include "engine/local/bind.h"
 #include "engine/local/env.h"
 #include "engine/local/plan.h"
+#include "engine/local/projects.h"
 #include "gpu/cdi.h"
 #include "gpu/gpu.h"
 #include "image/image.h"
@@ -19,7 +20,8 @@
 #define LOCAL_RETRY_SEC     2 /* between tries to make volumes and network */
 #define LOCAL_LOG_BYTES     (10 << 20)
 #define LOCAL_LOG_FILES     5
-#define LOCAL_DISK_SEC      5 /* between looks at what pods have on the disk */
+#define LOCAL_DISK_SEC      5                 /* between looks at what pods have on the disk */
+#define LOCAL_DRIVER        "berth.dev/local" /* of volumes that Berth made */
 #define LOCAL_GRACE_SEC     30
 #define LOCAL_MESSAGE_BYTES 4096 /* of /dev/termination-log */
 #define LOCAL_TAIL_BYTES    2048 /* of the log in its place */
@@ -137,7 +139,12 @@ struct local_engine {
     struct loop_timer *retry;
     struct offload *offload;
     struct loop_timer *disk_timer;
-    int64_t measured_from; /* monotonic */
+    int64_t measured_from;     /* monotonic */
+    struct projects *projects; /* claims.c; NULL: the file system has no project quotas */
+    char *claims_text;
+    VEC(char *) claim_line;   /* volumes that are to be limited */
+    struct map *claim_limits; /* name of a volume → its limit, int64_t */
+    bool claim_busy;
     bool disk_short, memory_short;
     struct store_watch *service_watch;
     struct loop_timer *services_timer;
@@ -263,6 +270,17 @@ void opens_free(struct opens *opens); /* NULL is fine */
 /* The folder of a claim's volume, in the arena; own: made here. */
 int opens_claim_dir(struct pod *pod, const char *claim, struct arena *arena, const char **ret, bool *own,
                     struct err *err);
+
+/* claims.c: folders that may hold only so much. */
+void claims_start(struct local_engine *engine, const struct local_config *config);
+void claims_stop(struct local_engine *engine);
+void claims_limit(struct local_engine *engine, const char *volume); /* soon, by its capacity */
+void claims_gone(struct local_engine *engine, const char *volume);
+void claims_limit_empty(const struct pod *pod, const char *dir, const char *volume, int64_t bytes);
+int claims_make_dir(const char *dir, struct err *err); /* there already is fine */
+/* What a folder holds, where that is limited; false: it is not. */
+bool claims_use(const struct local_engine *engine, const char *path, int64_t *ret);
+void claims_sweep(struct local_engine *engine); /* numbers of folders that are gone */
 
 /* content.c: files of configMap, secret, downwardAPI and projected volumes. */
 int content_write(struct pod *pod, const struct json *volume, const char *dir, gid_t group, struct err *err);

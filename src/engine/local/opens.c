@@ -83,8 +83,8 @@ static int open_folder(const char *path, bool own, struct err *err)
 {
     int fd;
 
-    if (own && mkdir(path, 0777) == 0 && chmod(path, 0777) < 0)
-        return err_errno(err, errno, "chmod '%s'", path);
+    if (own && claims_make_dir(path, err) < 0)
+        return -1;
     fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? err_errno(err, errno, "open volume '%s'", path) : fd;
 }

@@ -48,17 +48,21 @@ static int mount_memory(const char *dir, const char *options, struct err *err)
     return 0;
 }
 
-static int make_empty(const struct pod *pod, const struct json *source, const char *dir, struct err *err)
+static int make_empty(const struct pod *pod, const struct json *source, const char *name, const char *dir,
+                      struct err *err)
 {
     char options[64] = "mode=0777";
-    struct quantity limit;
+    struct quantity limit = {0};
     gid_t group = fs_group(pod);
+    bool limited = quantity_from_json(json_get(source, "sizeLimit"), &limit) && limit.nanos > 0;
 
     if (streq(json_get_string(source, "medium"), "Memory")) {
-        if (quantity_from_json(json_get(source, "sizeLimit"), &limit) && limit.nanos > 0)
+        if (limited)
             snprintf(options, sizeof(options), "mode=0777,size=%lld", (long long)quantity_value(&limit));
         if (mount_memory(dir, options, err) < 0)
             return -1;
+    } else if (limited) {
+        claims_limit_empty(pod, dir, name, quantity_value(&limit));
     }
     if (group && chown(dir, (uid_t)-1, group) < 0)
         return err_errno(err, errno, "chown '%s'", dir);
@@ -85,7 +89,8 @@ static bool has_content(const struct json *volume)
 
 static int prepare_one(struct pod *pod, const struct json *volume, struct err *err)
 {
-    CLEANUP(free) char *dir = volume_dir(pod, json_string_or(json_get(volume, "name"), ""));
+    const char *name = json_string_or(json_get(volume, "name"), "");
+    CLEANUP(free) char *dir = volume_dir(pod, name);
     const struct json *empty = json_get(volume, "emptyDir");
 
     if (!empty && !has_content(volume))
@@ -93,7 +98,7 @@ static int prepare_one(struct pod *pod, const struct json *volume, struct err *e
     if (dir_make(dir, 0755, err) < 0)
         return -1;
     if (empty)
-        return make_empty(pod, empty, dir, err);
+        return make_empty(pod, empty, name, dir, err);
     if (has_secret(volume) && mount_memory(dir, "mode=0755,size=16m", err) < 0)
         return -1;
     return content_write(pod, volume, dir, fs_group(pod), err);
