@@ -11,10 +11,14 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-#define BLOCK (256 << 10)
+#define BLOCK      (256 << 10)
+#define LOCK_TRIES 50
+#define LOCK_USEC  100000
 
 struct files {
     int in, out;
@@ -53,6 +57,8 @@ static int answer_err(struct files *files, const struct err *err)
     struct json *doc = json_new_object(&files->arena);
 
     json_set_string(&files->arena, doc, "error", utf8_valid(str_from(err->msg)) ? err->msg : "it failed");
+    if (err->sys == ENOENT)
+        json_set_bool(&files->arena, doc, "missing", true);
     return answer(files, doc);
 }
 
@@ -74,6 +80,20 @@ static int fill(struct files *files)
     if (n <= 0)
         return -1;
     files->input.len += (size_t)n;
+    return 0;
+}
+
+/* The next line, without its end. -1: none comes, or one that is too long. */
+static int take_line(struct files *files, char **ret, size_t *ret_len)
+{
+    const char *end;
+
+    while (!files->input.len || !(end = memchr(files->input.data, '\n', files->input.len)))
+        if (files->input.len > FILES_LINE_MAX || fill(files) < 0)
+            return -1;
+    *ret_len = (size_t)(end - files->input.data);
+    *ret = mem_strndup(files->input.data, *ret_len);
+    buf_drop(&files->input, *ret_len + 1);
     return 0;
 }
 
@@ -127,12 +147,12 @@ static const char *type_of(const struct stat *st)
     return S_ISREG(st->st_mode) ? "file" : S_ISDIR(st->st_mode) ? "dir" : "other";
 }
 
-static void describe(struct files *files, struct json *doc, const struct stat *st)
+static void describe(struct arena *arena, struct json *doc, const struct stat *st)
 {
-    json_set_string(&files->arena, doc, "type", type_of(st));
-    json_set_int(&files->arena, doc, "size", S_ISREG(st->st_mode) ? st->st_size : 0);
-    json_set_int(&files->arena, doc, "mode", st->st_mode & 07777);
-    json_set_int(&files->arena, doc, "mtime", st->st_mtim.tv_sec);
+    json_set_string(arena, doc, "type", type_of(st));
+    json_set_int(arena, doc, "size", S_ISREG(st->st_mode) ? st->st_size : 0);
+    json_set_int(arena, doc, "mode", st->st_mode & 07777);
+    json_set_int(arena, doc, "mtime", st->st_mtim.tv_sec);
 }
 
 static int do_stat(struct files *files, const struct json *request, const char *path, struct err *err)
@@ -142,27 +162,35 @@ static int do_stat(struct files *files, const struct json *request, const char *
 
     (void)request;
     if (stat(path, &st) == 0)
-        describe(files, doc, &st);
-    else if (errno == ENOENT)
+        describe(&files->arena, doc, &st);
+    else if (errno == ENOENT || errno == ENOTDIR)
         json_set_string(&files->arena, doc, "type", "none");
     else
         return err_errno(err, errno, "look at '%s'", path);
     return answer(files, doc);
 }
 
+static int open_file(const char *path, int *fd, struct stat *st, struct err *err)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (*fd < 0 || fstat(*fd, st) < 0)
+        return err_errno(err, errno, "open '%s'", path);
+    return S_ISREG(st->st_mode) ? 0 : err_set(err, ERR_INVALID, "'%s' is no file", path);
+}
+
 static int do_sum(struct files *files, const struct json *request, const char *path, struct err *err)
 {
-    CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    CLEANUP(fd_close) int fd = -1;
     struct json *doc = json_new_object(&files->arena);
     EVP_MD_CTX *sum;
+    struct stat st;
     char text[65];
     int64_t size;
 
-    (void)request;
-    if (fd < 0)
-        return err_errno(err, errno, "open '%s'", path);
+    if (open_file(path, &fd, &st, err) < 0)
+        return -1;
     sum = sum_begin();
-    size = sum_file(files, fd, -1, sum);
+    size = sum_file(files, fd, json_int(json_get(request, "first"), -1), sum);
     sum_text(sum, text);
     EVP_MD_CTX_free(sum);
     if (size < 0)
@@ -172,42 +200,56 @@ static int do_sum(struct files *files, const struct json *request, const char *p
     return answer(files, doc);
 }
 
-static int list_folder(struct files *files, const char *path, const char *shown, bool deep, int depth,
-                       struct err *err);
+struct listing {
+    struct files *files;
+    bool deep;
+    int64_t unnamed, unread;
+};
+
+static int list_folder(struct listing *list, const char *path, const char *shown, int depth, struct err *err);
 
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int list_entry(struct files *files, const char *path, const char *shown, bool deep, int depth,
-                      struct err *err)
+static int list_entry(struct listing *list, const char *path, const char *shown, int depth, struct err *err)
 {
+    CLEANUP(arena_done) struct arena arena = {0}; /* there may be very many */
     struct json *doc;
     struct stat st;
-    int result;
+    bool link = false;
 
-    if (lstat(path, &st) < 0 || !utf8_valid(str_from(shown)))
+    if (lstat(path, &st) < 0)
         return 0;
-    if (S_ISLNK(st.st_mode) && stat(path, &st) == 0 && S_ISDIR(st.st_mode) && deep)
-        return 0; /* not followed: it may lead round */
-    doc = json_new_object(&files->arena);
-    json_set_string(&files->arena, doc, "path", shown);
-    describe(files, doc, &st);
-    result = answer(files, doc);
-    if (result == 0 && deep && S_ISDIR(st.st_mode))
-        result = list_folder(files, path, shown, deep, depth + 1, err);
-    return result;
+    if (!utf8_valid(str_from(shown))) {
+        list->unnamed++;
+        return 0;
+    }
+    /* Not followed when it goes deep: it may lead round. */
+    if (S_ISLNK(st.st_mode) && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        link = list->deep;
+    doc = json_new_object(&arena);
+    json_set_string(&arena, doc, "path", shown);
+    describe(&arena, doc, &st);
+    if (link)
+        json_set_string(&arena, doc, "type", "link");
+    if (answer(list->files, doc) < 0)
+        return -1;
+    return list->deep && !link && S_ISDIR(st.st_mode) ? list_folder(list, path, shown, depth + 1, err) : 0;
 }
 
-static int list_folder(struct files *files, const char *path, const char *shown, bool deep, int depth,
-                       struct err *err)
+static int list_folder(struct listing *list, const char *path, const char *shown, int depth, struct err *err)
 {
     DIR *dir = depth < FILES_DEPTH_MAX ? opendir(path) : NULL;
     VEC(char *) names = {0};
     struct dirent *entry;
     int result = 0;
 
+    if (!dir && depth > 0 && depth < FILES_DEPTH_MAX) {
+        list->unread++;
+        return 0;
+    }
     if (!dir)
         return depth >= FILES_DEPTH_MAX ? err_set(err, ERR_LIMIT, "'%s' is too deep", path)
                                         : err_errno(err, errno, "read '%s'", path);
@@ -223,7 +265,7 @@ static int list_folder(struct files *files, const char *path, const char *shown,
         CLEANUP(free) char *name = shown[0] ? mem_printf("%s/%s", shown, *it) : mem_strdup(*it);
 
         if (result == 0)
-            result = list_entry(files, full, name, deep, depth, err);
+            result = list_entry(list, full, name, depth, err);
         free(*it);
     }
     vec_done(&names);
@@ -233,10 +275,20 @@ static int list_folder(struct files *files, const char *path, const char *shown,
 static int do_list(struct files *files, const struct json *request, const char *path, struct err *err)
 {
     struct json *end = json_new_object(&files->arena);
+    struct listing list = {.files = files, .deep = json_bool(json_get(request, "deep"))};
+    const char *slash = strrchr(path, '/');
+    struct stat st;
+    int result;
 
-    if (list_folder(files, path, "", json_bool(json_get(request, "deep")), 0, err) < 0)
+    if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode)) /* a file is listed as itself */
+        result = list_entry(&list, path, slash ? slash + 1 : path, 0, err);
+    else
+        result = list_folder(&list, path, "", 0, err);
+    if (result < 0)
         return -1;
     json_set_bool(&files->arena, end, "end", true);
+    json_set_int(&files->arena, end, "unnamed", list.unnamed);
+    json_set_int(&files->arena, end, "unread", list.unread);
     return answer(files, end);
 }
 
@@ -269,7 +321,7 @@ static const char *part_path(struct files *files, const char *path)
 
 static int do_part(struct files *files, const struct json *request, const char *path, struct err *err)
 {
-    CLEANUP(fd_close) int fd = open(part_path(files, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CLEANUP(fd_close) int fd = open(part_path(files, path), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct json *doc = json_new_object(&files->arena);
     EVP_MD_CTX *sum = sum_begin();
     char text[65];
@@ -285,30 +337,104 @@ static int do_part(struct files *files, const struct json *request, const char *
     return answer(files, doc);
 }
 
-/* The bytes of a put: all are taken off the connection, also after a failure, which is told then. */
-static int take_bytes(struct files *files, int fd, int64_t left, EVP_MD_CTX *sum, struct err *err)
+/* A put under way. Once it has failed the caller knows, and what still comes is thrown away. */
+struct put {
+    const char *path, *part;
+    int64_t from, size;
+    int fd;
+    bool failed;
+    EVP_MD_CTX *sum;
+};
+
+static int put_failed(struct files *files, struct put *put, const struct err *err)
 {
-    int result = 0;
+    if (put->failed)
+        return 0;
+    put->failed = true;
+    return answer_err(files, err);
+}
+
+/* Two at the same file would write into each other's bytes. Who was cut off is gone in a moment; who has
+ * ended meanwhile has moved the part to its place, where nobody may write to it any more. */
+static int lock_part(struct put *put, struct err *err)
+{
+    struct stat ours, there;
+
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        fd_close(put->fd);
+        put->fd = open(put->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        if (put->fd < 0)
+            return err_errno(err, errno, "write '%s'", put->path);
+        if (flock(put->fd, LOCK_EX | LOCK_NB) == 0 && fstat(put->fd, &ours) == 0 &&
+            lstat(put->part, &there) == 0 && ours.st_ino == there.st_ino && ours.st_dev == there.st_dev)
+            return 0;
+        usleep(LOCK_USEC);
+    }
+    return err_set(err, ERR_CONFLICT, "'%s' is being put by somebody else now", put->path);
+}
+
+static int check_space(const struct put *put, struct err *err)
+{
+    int64_t need = put->size - put->from, have;
+    struct statvfs fs;
+
+    if (fstatvfs(put->fd, &fs) < 0)
+        return 0;
+    have = (int64_t)(fs.f_bavail * fs.f_frsize);
+    if (need <= have)
+        return 0;
+    if (put->from == 0)
+        unlink(put->part);
+    return err_set(err, ERR_LIMIT, "'%s' does not fit: %lld MB are to come, %lld MB are free", put->path,
+                   (long long)(need / 1000000), (long long)(have / 1000000));
+}
+
+static int open_part(struct files *files, struct put *put, struct err *err)
+{
+    struct stat st;
+
+    if (put->from < 0 || put->from > put->size)
+        return err_set(err, ERR_INVALID, "'%s': there is no such part of a file", put->path);
+    if (stat(put->path, &st) == 0 && !S_ISREG(st.st_mode))
+        return err_set(err, ERR_CONFLICT, "'%s' is there and no file", put->path);
+    if (make_parents(put->path, err) < 0)
+        return -1;
+    if (lock_part(put, err) < 0)
+        return -1;
+    if (sum_file(files, put->fd, put->from, put->sum) != put->from || ftruncate(put->fd, put->from) < 0)
+        return err_set(err, ERR_CONFLICT, "'%s': what was there before is gone", put->path);
+    return check_space(put, err);
+}
+
+/* -1: the caller is gone; what came stays for the next try. */
+static int take_bytes(struct files *files, struct put *put)
+{
+    int64_t left = put->size - put->from;
 
     while (left > 0) {
-        size_t n;
-        ssize_t written;
+        struct err err = {0};
+        ssize_t n;
 
         if (!files->input.len && fill(files) < 0)
-            _exit(1); /* the caller is gone; what came stays for the next try */
-        n = (int64_t)files->input.len < left ? files->input.len : (size_t)left;
-        written = result == 0 ? write(fd, files->input.data, n) : (ssize_t)n;
-        if (written < 0 && errno == EINTR)
+            return -1;
+        n = (int64_t)files->input.len < left ? (ssize_t)files->input.len : (ssize_t)left;
+        if (!put->failed)
+            n = write(put->fd, files->input.data, (size_t)n);
+        if (n < 0 && errno == EINTR)
             continue;
-        if (written < 0) {
-            result = err_errno(err, errno, "write");
-            written = (ssize_t)n;
+        if (n < 0) {
+            err_errno(&err, errno, "write '%s'", put->path);
+            if (err.sys == ENOSPC || err.sys == EDQUOT || err.sys == EFBIG)
+                unlink(put->part); /* nothing is to stay full because of it */
+            if (put_failed(files, put, &err) < 0)
+                return -1;
+            continue;
         }
-        EVP_DigestUpdate(sum, files->input.data, (size_t)written);
-        buf_drop(&files->input, (size_t)written);
-        left -= written;
+        EVP_DigestUpdate(put->sum, files->input.data, (size_t)n);
+        buf_drop(&files->input, (size_t)n);
+        left -= n;
     }
-    return result;
+    return 0;
 }
 
 static int finish_put(const struct json *request, int fd, const char *part, const char *path, struct err *err)
@@ -323,35 +449,58 @@ static int finish_put(const struct json *request, int fd, const char *part, cons
     return 0;
 }
 
+/* The line after the bytes. */
+static int check_sum(struct files *files, const struct put *put, struct str line, struct err *err)
+{
+    struct json *doc = NULL;
+    char text[65];
+
+    sum_text(put->sum, text);
+    if (json_parse(line, &files->arena, &doc, NULL, err) < 0)
+        return -1;
+    if (streq(text, json_get_string(doc, "sum")))
+        return 0;
+    unlink(put->part);
+    return err_set(err, ERR_INVALID, "'%s': its checksum is wrong; put it again", put->path);
+}
+
+static int run_put(struct files *files, struct put *put, const struct json *request)
+{
+    CLEANUP(free) char *line = NULL;
+    struct err err = {0};
+    size_t len;
+
+    if (open_part(files, put, &err) < 0 && put_failed(files, put, &err) < 0)
+        return -1;
+    if (take_bytes(files, put) < 0 || take_line(files, &line, &len) < 0)
+        return -1;
+    if (put->failed)
+        return 0;
+    if (check_sum(files, put, (struct str){line, len}, &err) < 0 ||
+        finish_put(request, put->fd, put->part, put->path, &err) < 0)
+        return put_failed(files, put, &err);
+    return answer_ok(files);
+}
+
 static int do_put(struct files *files, const struct json *request, const char *path, struct err *err)
 {
-    const char *part = part_path(files, path);
-    int64_t from = json_int(json_get(request, "from"), 0), size = json_int(json_get(request, "size"), 0);
-    EVP_MD_CTX *sum = sum_begin();
-    CLEANUP(fd_close) int fd = -1;
-    char text[65];
-    int result = make_parents(path, err);
+    struct put put = {
+        .path = path,
+        .part = part_path(files, path),
+        .from = json_int(json_get(request, "from"), 0),
+        .size = json_int(json_get(request, "size"), 0),
+        .fd = -1,
+        .sum = sum_begin(),
+    };
+    int result;
 
-    if (result == 0) {
-        fd = open(part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-            result = err_errno(err, errno, "write '%s'", path);
-        else if (sum_file(files, fd, from, sum) != from || ftruncate(fd, from) < 0)
-            result = err_set(err, ERR_CONFLICT, "'%s': what was there before is gone", path);
-    }
-    if (result < 0)
-        take_bytes(files, open("/dev/null", O_WRONLY | O_CLOEXEC), size - from, sum, &(struct err){0});
-    else
-        result = take_bytes(files, fd, size - from, sum, err);
-    sum_text(sum, text);
-    EVP_MD_CTX_free(sum);
-    if (result == 0 && !streq(text, json_get_string(request, "sum"))) {
-        unlink(part);
-        result = err_set(err, ERR_INVALID, "'%s': its checksum is wrong; put it again", path);
-    }
-    if (result == 0)
-        result = finish_put(request, fd, part, path, err);
-    return result < 0 ? -1 : answer_ok(files);
+    (void)err;
+    if (put.size < 0 || put.size > FILES_SIZE_MAX || put.from < 0 || put.from > put.size)
+        put.size = put.from = -1; /* nothing can follow */
+    result = run_put(files, &put, request);
+    fd_close(put.fd);
+    EVP_MD_CTX_free(put.sum);
+    return result;
 }
 
 /* ---- getting ---- */
@@ -375,31 +524,32 @@ static int send_file(struct files *files, int fd, int64_t left, EVP_MD_CTX *sum)
 
 static int do_get(struct files *files, const struct json *request, const char *path, struct err *err)
 {
-    CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    CLEANUP(fd_close) int fd = -1;
     struct json *doc = json_new_object(&files->arena), *end = json_new_object(&files->arena);
     int64_t from = json_int(json_get(request, "from"), 0);
     EVP_MD_CTX *sum;
     struct stat st;
     char text[65];
+    int result;
 
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return err_errno(err, errno, "open '%s'", path);
-    if (!S_ISREG(st.st_mode))
-        return err_set(err, ERR_INVALID, "'%s' is no file", path);
+    if (open_file(path, &fd, &st, err) < 0)
+        return -1;
     if (from < 0 || from > st.st_size)
         from = 0;
     sum = sum_begin();
-    from = sum_file(files, fd, from, sum);
-    sum_text(sum, text);
-    describe(files, doc, &st);
+    if (sum_file(files, fd, from, sum) != from) {
+        EVP_MD_CTX_free(sum);
+        return err_errno(err, errno, "read '%s'", path);
+    }
+    describe(&files->arena, doc, &st);
     json_set_int(&files->arena, doc, "from", from);
-    json_set_string(&files->arena, doc, "head", text);
-    if (answer(files, doc) < 0 || send_file(files, fd, st.st_size - from, sum) < 0)
-        _exit(1);
+    result = answer(files, doc);
+    if (result == 0)
+        result = send_file(files, fd, st.st_size - from, sum);
     sum_text(sum, text);
     EVP_MD_CTX_free(sum);
     json_set_string(&files->arena, end, "sum", text);
-    return answer(files, end);
+    return result < 0 ? -1 : answer(files, end);
 }
 
 /* ---- requests ---- */
@@ -439,33 +589,20 @@ static int serve_line(struct files *files, struct str line)
 int files_serve(int in, int out)
 {
     struct files files = {.in = in, .out = out, .block = mem_alloc(BLOCK)};
-    int status = 0;
+    int result = 0;
 
     umask(022);
-    for (;;) {
-        const char *end = files.input.len ? memchr(files.input.data, '\n', files.input.len) : NULL;
+    while (result == 0) {
         CLEANUP(free) char *line = NULL;
         size_t len;
 
-        if (!end) {
-            if (files.input.len > FILES_LINE_MAX) {
-                status = 1;
-                break;
-            }
-            if (fill(&files) < 0)
-                break;
-            continue;
-        }
-        len = (size_t)(end - files.input.data);
-        line = mem_strndup(files.input.data, len);
-        buf_drop(&files.input, len + 1);
-        if (serve_line(&files, (struct str){line, len}) < 0) {
-            status = 1;
+        if (take_line(&files, &line, &len) < 0)
             break;
-        }
+        result = serve_line(&files, (struct str){line, len});
     }
+    result = result < 0 || files.input.len > FILES_LINE_MAX;
     buf_done(&files.input);
     arena_done(&files.arena);
     free(files.block);
-    return status;
+    return result;
 }

@@ -161,13 +161,13 @@ static void become(const struct person *person, const char *helper, char *const 
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
         _exit(126);
     if (geteuid() == 0 && (syscall(SYS_setgroups, person->groups_len, person->groups) < 0 ||
                            syscall(SYS_setresgid, person->gid, person->gid, person->gid) < 0 ||
                            syscall(SYS_setresuid, person->uid, person->uid, person->uid) < 0))
         _exit(126);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* another user's process forgets it */
     if (chdir(person->home) < 0 && chdir("/") < 0)
         _exit(126);
     execve(helper, argv, env);

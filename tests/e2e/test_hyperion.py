@@ -202,7 +202,7 @@ def test_data_goes_there_and_back(node, bob, tmp_path):
     again = bob.run(node, "berth", "data", "put", source, "scratch:set/").ok()
     assert "3 files, 3.0 MB moved" in again  # into the folder that is there now
     assert (there / "source" / "sub" / "a b").read_text() == "ümlaut\n"
-    assert "0 files, 0.0 MB moved; 3 were there already" in bob.run(node, "berth", "data", "put", source,
+    assert "0 files, 0 B moved; 3 were there already" in bob.run(node, "berth", "data", "put", source,
                                                                      "scratch:set/").ok()
     listed = bob.run(node, "berth", "data", "ls", "-r", "scratch:set/source").ok()
     assert "3000000" in listed and "sub/a b" in listed
@@ -230,6 +230,72 @@ def test_data_goes_on_where_it_stopped(node, bob):
     os.chown(local, bob.uid, bob.gid)
     assert "1 files, 1.0 MB moved" in bob.run(node, "berth", "data", "get", "resume/r1.bin", "r3.bin").ok()
     assert (bob.home / "r3.bin").read_bytes() == source.read_bytes()
+
+
+def test_data_goes_on_after_a_kill_of_either_side(node, bob):
+    """In the middle of a put: first the client is killed, then the daemon."""
+    source = bob.home / "large.bin"
+    with open(source, "wb") as file:
+        file.truncate(400_000_000)
+    part = bob.home / "scratch" / ".large.bin.berth-part"
+
+    def begin(more_than):
+        process = subprocess.Popen([str(harness.BERTH), "data", "put", str(source), "scratch:large.bin"], user=bob.uid,
+                                   group=bob.gid, extra_groups=[], env={"BERTH_SERVER": f"unix:{node.socket}"},
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        harness.wait(lambda: part.exists() and part.stat().st_size > more_than, "some of it has come", pause=0.001)
+        return process
+    first = begin(0)
+    first.kill()
+    first.communicate()
+    second = begin(part.stat().st_size)
+    node.kill9()
+    assert "run it again to go on where it stopped" in second.communicate(timeout=20)[1] and second.returncode == 1
+    node.start()
+    last = bob.run(node, "berth", "data", "put", source, "scratch:large.bin")
+    assert "went on from an earlier try" in last.err and last.ok()
+    assert (bob.home / "scratch" / "large.bin").stat().st_size == 400_000_000 and not part.exists()
+
+
+def test_data_that_cannot_be_moved_is_left_out_and_told(node, bob):
+    source = bob.home / "odd"
+    (source / "sub").mkdir(parents=True)
+    for name, target in (("round", "."), ("nowhere", "none"), ("file-link", "sub/f")):
+        (source / name).symlink_to(target)
+    (source / "sub" / "f").write_text("f")
+    (source / "two\nlines").write_text("l")
+    os.mkfifo(source / "pipe")
+    (source / "root's").write_text("secret")
+    (source / "root's").chmod(0o600)
+    with open(os.fsencode(source) + b"/bad\xff", "w"):
+        pass
+    harness.run(["chown", "-hR", bob.name, source]).ok()
+    os.chown(source / "root's", 0, 0)
+    put = bob.run(node, "berth", "data", "put", source, "odd2")
+    assert put.code == 1 and "3 files, 3 B moved; 5 were left out" in put.out, put.out
+    for words in ("link to a folder: odd/round", "No such file or directory: odd/nowhere", "no file: odd/pipe",
+                  "Permission denied: odd/root's", "no UTF-8: odd/bad?"):
+        assert words.replace("odd/", f"{source}/") in put.err, put.err
+    (bob.home / "odd2" / "again").symlink_to(".")
+    get = bob.run(node, "berth", "data", "get", "odd2", "odd3")
+    assert get.code == 1 and "3 files, 3 B moved; 1 were left out" in get.out
+    assert (bob.home / "odd3" / "two\nlines").read_text() == "l"
+    listed = bob.run(node, "berth", "data", "ls", "-r", "odd2").ok()
+    assert "two?lines" in listed and "again@" in listed
+    assert "two?lines" in bob.run(node, "berth", "data", "ls", "odd2/two\nlines").ok()
+
+
+def test_data_that_does_not_fit_is_refused_at_once(node, bob, tmp_path):
+    disk = bob.home / "disk"
+    disk.mkdir()
+    harness.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "none", disk]).ok()
+    try:
+        source = bob.home / "source" / "big.bin"
+        assert "does not fit: 3 MB are to come, 1 MB are free" in bob.run(node, "berth", "data", "put", source,
+                                                                           "disk/").fails(1)
+        assert not list(disk.iterdir())
+    finally:
+        harness.run(["umount", disk]).ok()
 
 
 def test_data_keeps_to_the_rights_of_the_user(node, bob, tmp_path):
