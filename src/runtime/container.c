@@ -15,9 +15,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define LOG_MODULE "runtime"
+#define LOG_MODULE   "runtime"
+
+#define CONNECT_TIME (5 * NSEC_PER_SEC) /* for a shim that was started a moment ago to listen */
+#define CONNECT_STEP (5 * NSEC_PER_MSEC)
 
 static int start_shim(struct runtime_container *c, struct err *err);
+static void on_control(void *arg, uint32_t events);
 
 /* ---- turns ---- */
 
@@ -152,10 +156,26 @@ static void tell_from_disk(struct runtime_container *c)
     tell_exited(c, &record.how);
 }
 
+static bool find_shim(struct runtime_container *c)
+{
+    if (oci_connect(c->dir, &c->control) < 0)
+        return false;
+    c->io = loop_io_new(c->rt->loop, c->control, EPOLLIN, on_control, c);
+    return true;
+}
+
 static void later(void *arg)
 {
     struct runtime_container *c = arg;
 
+    if (c->connect_by) {
+        if (find_shim(c))
+            return;
+        if (clock_monotonic() < c->connect_by && folder_has_shim(c->dir)) {
+            loop_timer_set(c->later, CONNECT_STEP);
+            return;
+        }
+    }
     if (c->start_err.code)
         tell_failed(c, str_from(c->start_err.msg));
     else
@@ -446,7 +466,6 @@ int runtime_adopt(struct runtime *rt, const char *id, const struct runtime_event
                   struct runtime_container **ret, struct err *err)
 {
     CLEANUP(container_free) struct runtime_container *c = NULL;
-    CLEANUP(free) char *conf = NULL;
 
     if (!bundle_id_valid(id))
         return err_set(err, ERR_INVALID, "container id '%s' is not valid", id);
@@ -455,15 +474,14 @@ int runtime_adopt(struct runtime *rt, const char *id, const struct runtime_event
     c = container_new(rt, id, events, arg);
     if (access(c->dir, F_OK) < 0)
         return err_set(err, ERR_NOT_FOUND, "there is no container '%s'", id);
-    conf = mem_printf("%s/shim.conf", c->dir);
-    if (access(conf, F_OK) < 0) {
-        removal_tree(c->dir);
-        return err_set(err, ERR_NOT_FOUND, "container '%s' was never begun", id);
-    }
-    if (oci_connect(c->dir, &c->control) == 0)
-        c->io = loop_io_new(rt->loop, c->control, EPOLLIN, on_control, c);
-    else
+    if (!find_shim(c)) {
+        if (folder_never_begun(c->dir)) {
+            removal_tree(c->dir);
+            return err_set(err, ERR_NOT_FOUND, "container '%s' was never begun", id);
+        }
+        c->connect_by = clock_monotonic() + CONNECT_TIME;
         loop_timer_set(c->later, 0);
+    }
     map_set(rt->containers, str_from(id), c);
     *ret = TAKE_PTR(c);
     return 0;

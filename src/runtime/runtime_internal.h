@@ -49,6 +49,7 @@ struct runtime_container {
     struct loop_child *starter;
     pid_t starter_pid;               /* 0: adopted */
     struct loop_timer *stop, *later; /* later: what is known already, told from the loop */
+    int64_t connect_by;              /* of one that was found: until then its shim may begin to listen */
     int64_t stop_at;                 /* monotonic; 0: no stop under way */
 };
 
@@ -62,6 +63,10 @@ int record_parse(struct str text, struct record *ret, struct err *err);
 int record_read(const char *dir, struct record *ret, struct err *err);
 /* The sentence in a log line of the OCI runtime (JSON), or the line itself; free it. */
 char *oci_sentence(struct str line);
+
+/* container_folder.c */
+bool folder_has_shim(const char *folder);    /* one works in it, be it that it does not listen yet */
+bool folder_never_begun(const char *folder); /* no shim has, nor does one */
 
 /* oci.c: finding and starting programs. */
 int oci_find(const char *name, char **ret, struct err *err); /* a path, or a name on PATH */

@@ -3,15 +3,18 @@ hundred at once. And that nothing is left of them."""
 
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
+import threading
+import time
 
 import pytest
 
 import harness
 import podkit
-from podkit import close, create, needs, phase, pod, state, until
+from podkit import close, create, get, needs, phase, pod, state, until
 
 pytestmark = [needs, pytest.mark.plain]
 
@@ -148,6 +151,59 @@ def test_what_happens_while_the_daemon_is_dead(node):
     ended = state(phase(node, "gone", "Failed"))["terminated"]
     assert (ended["reason"], ended["exitCode"]) == ("ContainerStatusUnknown", 137)
     phase(node, "stays", "Running")
+
+
+def small_work(chance, name, folder):
+    """A pod that notes each of its runs; (pod, how many there must be, exit code)."""
+    code, seconds = chance.choice([0, 3, 7]), chance.choice([0, 0, .1, .4])
+    run = f"echo run >> /h/{name}; echo log of {name}; sleep {seconds}; "
+    if chance.random() < .3:
+        policy, runs, end = "OnFailure", 2, f"test $(wc -l < /h/{name}) -ge 2 && exit 0; exit 5"
+    else:
+        policy, runs, end = "Never", 1, f"exit {code}"
+    mount = {"name": "h", "mountPath": "/h"}
+    one = pod(name, run + end, policy, volumeMounts=[mount],
+              spec={"volumes": [{"name": "h", "hostPath": {"path": str(folder)}}],
+                    "terminationGracePeriodSeconds": 0, "shareProcessNamespace": chance.random() < .2})
+    if chance.random() < .3:
+        one["spec"]["initContainers"] = [{"name": "i", "image": "host", "volumeMounts": [mount],
+                                          "command": ["sh", "-c", f"echo run >> /h/{name}.init"]}]
+    return one, runs, 0 if runs == 2 else code
+
+
+def test_killed_at_any_moment(node):
+    """Every container runs exactly once for each run that its pod is due, whenever the daemon is killed."""
+    chance, out = random.Random(4), node.folder / "out"
+    out.mkdir()
+    work = {f"p{i}": small_work(chance, f"p{i}", out) for i in range(20)}
+
+    def submit():
+        for document, _, _ in work.values():
+            while True:  # the daemon may be away
+                try:
+                    if node.request("POST", "/api/v1/namespaces/default/pods", body=document).code in (201, 409):
+                        break
+                except OSError:
+                    time.sleep(.02)
+
+    def over():
+        found = node.get("/api/v1/pods")["items"]
+        return len(found) == len(work) and all(p["status"].get("phase") in ("Succeeded", "Failed") for p in found)
+    people = threading.Thread(target=submit)
+    people.start()
+    for _ in range(15):
+        time.sleep(chance.uniform(0, .25))
+        node.kill9()
+        node.start()
+    people.join()
+    harness.wait(over, "all have ended", 30)
+    for name, (_, runs, code) in work.items():
+        found = get(node, name)
+        assert "reason" not in found["status"], found["status"]
+        assert state(found)["terminated"]["exitCode"] == code, found["status"]
+        assert (out / name).read_text() == "run\n" * runs, name
+        assert node.kubectl("logs", name).ok() == f"log of {name}\n"
+    assert {f.read_text() for f in out.glob("*.init")} == {"run\n"}
 
 
 def test_back_off_is_kept_by_a_restart(node):

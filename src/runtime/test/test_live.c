@@ -329,6 +329,9 @@ static void test_a_daemon_restart_finds_what_runs_and_what_ended(void **state)
     free(TAKE_PTR(conf));
     conf = mem_printf("%s/containers/%s/shim.conf", live->dir, gone.id);
     assert_int_equal(file_write_atomic(conf, STR("boot=other"), 0600, NULL), 0);
+    free(TAKE_PTR(conf));
+    conf = mem_printf("%s/containers/%s/shim.sock", live->dir, gone.id);
+    assert_int_equal(file_write_atomic(conf, STR(""), 0600, NULL), 0);
 
     runs.started = ended.started = gone.started = 0;
     assert_int_equal(runtime_adopt(live->rt, runs.id, &box_events, &runs, &runs.c, NULL), 0);
@@ -349,6 +352,21 @@ static void test_a_daemon_restart_finds_what_runs_and_what_ended(void **state)
     box_remove(&runs);
     box_remove(&ended);
     box_remove(&gone);
+}
+
+static void test_a_daemon_killed_before_it_started_the_shim(void **state)
+{
+    struct live *live = *state;
+    CLEANUP(free) char *dir = mem_printf("%s/containers/early", live->dir);
+    CLEANUP(free) char *conf = mem_printf("%s/shim.conf", dir);
+    struct box early = {0};
+    struct err err = {0};
+
+    assert_int_equal(mkdir(dir, 0700), 0);
+    assert_int_equal(file_write_atomic(conf, STR("boot="), 0600, NULL), 0);
+    assert_int_equal(runtime_adopt(live->rt, "early", &box_events, &early, &early.c, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+    assert_int_equal(access(dir, F_OK), -1);
 }
 
 static void test_a_killed_shim_takes_its_container_along(void **state)
@@ -446,6 +464,7 @@ int main(int argc, char **argv)
         LIVE_TEST(test_pods_share_namespaces),
         LIVE_TEST(test_figures),
         LIVE_TEST(test_a_daemon_restart_finds_what_runs_and_what_ended),
+        LIVE_TEST(test_a_daemon_killed_before_it_started_the_shim),
         LIVE_TEST(test_a_killed_shim_takes_its_container_along),
         LIVE_TEST(test_cleanup_removes_what_nobody_keeps),
         LIVE_TEST(test_removing_while_it_starts_leaves_nothing),
