@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/mman.h>
@@ -59,6 +60,51 @@ static int walk_by_cap(uint64_t caps, rule_fn fn, void *arg)
     return 0;
 }
 
+/* Owners of files could take them out of the project quota of a volume: by FS_IOC_FSSETXATTR, or by clearing
+ * a folder's flag with FS_IOC_SETFLAGS. Allowed is every request whose last 16 bits (type and number; the
+ * rest may be anything, the kernel ignores part of it) are neither of these two, A and B. There is no "masked
+ * not equal", so it is said bit by bit: something that is neither is unlike both in a bit that they share, or
+ * has two neighbours among the other bits of which one is as in A and the next as in B. */
+#define IOCTL_MASK 0xffffu
+#define IOCTL_A    (FS_IOC_FSSETXATTR & IOCTL_MASK)
+#define IOCTL_B    (FS_IOC_SETFLAGS & IOCTL_MASK)
+
+static int walk_ioctl_rule(rule_fn fn, void *arg, uint64_t mask, uint64_t value, int errnum)
+{
+    return fn(arg, &(struct rule){.name = "ioctl",
+                                  .errnum = errnum,
+                                  .op = "SCMP_CMP_MASKED_EQ",
+                                  .cmp = SCMP_CMP_MASKED_EQ,
+                                  .index = 1,
+                                  .mask = mask,
+                                  .value = value});
+}
+
+static int walk_ioctl(uint64_t caps, rule_fn fn, void *arg)
+{
+    uint64_t differ = IOCTL_A ^ IOCTL_B, first = 0, last = 0;
+
+    if (caps & caps_mask("CAP_SYS_RESOURCE")) /* quotas do not hold these anyway */
+        return fn(arg, &(struct rule){.name = "ioctl"});
+    for (uint64_t bit = 1; bit & IOCTL_MASK; bit <<= 1) {
+        if (!(differ & bit)) {
+            if (walk_ioctl_rule(fn, arg, bit, ~(uint64_t)IOCTL_A & bit, 0) < 0)
+                return -1;
+            continue;
+        }
+        if (!first)
+            first = bit;
+        else if (walk_ioctl_rule(fn, arg, last | bit, (IOCTL_A & last) | (IOCTL_B & bit), 0) < 0)
+            return -1;
+        last = bit;
+    }
+    if (walk_ioctl_rule(fn, arg, last | first, (IOCTL_A & last) | (IOCTL_B & first), 0) < 0)
+        return -1;
+    return walk_ioctl_rule(fn, arg, IOCTL_MASK, IOCTL_A, EPERM) < 0
+               ? -1
+               : walk_ioctl_rule(fn, arg, IOCTL_MASK, IOCTL_B, EPERM);
+}
+
 static int walk_special(uint64_t caps, rule_fn fn, void *arg)
 {
     /* Linux, the three flavours of addresses that setarch and debuggers ask for, and "which is it" */
@@ -96,7 +142,7 @@ static int walk(uint64_t caps, rule_fn fn, void *arg)
     for (size_t i = 0; i < ARRAY_LEN(seccomp_refused); i++)
         if (fn(arg, &(struct rule){.name = seccomp_refused[i], .errnum = EPERM}) < 0)
             return -1;
-    return walk_by_cap(caps, fn, arg) < 0 ? -1 : walk_special(caps, fn, arg);
+    return walk_by_cap(caps, fn, arg) < 0 || walk_ioctl(caps, fn, arg) < 0 ? -1 : walk_special(caps, fn, arg);
 }
 
 /* ---- compiled ---- */
@@ -188,7 +234,7 @@ static int compile(uint64_t caps, char **ret, struct err *err)
 
 int seccomp_bpf(struct seccomp *seccomp, uint64_t caps, const char **ret, struct err *err)
 {
-    uint64_t relevant = 0;
+    uint64_t relevant = caps & caps_mask("CAP_SYS_RESOURCE");
     char *base64;
 
     for (size_t i = 0; i < ARRAY_LEN(seccomp_by_cap); i++)

@@ -140,7 +140,6 @@ static const char *const seccomp_allowed[] = {
     "io_pgetevents",
     "io_setup",
     "io_submit",
-    "ioctl",
     "ioprio_get",
     "ioprio_set",
     "ipc",
