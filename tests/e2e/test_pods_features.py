@@ -7,8 +7,9 @@ import subprocess
 
 import pytest
 
+import hanging_fs
 import harness
-from podkit import close, create, needs, phase, pod, start, state, until
+from podkit import close, create, get, needs, phase, pod, start, state, until
 
 pytestmark = needs
 
@@ -195,6 +196,45 @@ def test_pods_over_their_disk_limits_are_evicted(node):
         ("Evicted", 'Usage of EmptyDir volume "e" exceeds the limit "1Mi". ')
     assert "local ephemeral storage limit" in phase(node, "fat-layer", "Failed")["status"]["message"]
     event(node, "fat-claim", "VolumeTooFull")
+
+
+def test_a_part_of_a_folder_that_hangs_holds_up_its_own_pod_only(node, tmp_path):
+    try:
+        server = hanging_fs.HangingFs(tmp_path / "away")
+    except OSError as trouble:
+        pytest.skip(f"no FUSE here: {trouble}")
+    try:
+        volume = {"name": "away", "hostPath": {"path": server.folder}}
+        mount = [{"name": "away", "mountPath": "/data", "subPathExpr": "$(WHERE)"}]
+        create(node, pod("waits", "true", spec={"volumes": [volume]}, volumeMounts=mount,
+                         env=[{"name": "WHERE", "value": "runs/3"}]))
+        assert server.asked.wait(20), "the part is asked for"
+        create(node, pod("other", "true"))
+        phase(node, "other", "Succeeded")
+        event(node, "waits", "opening it takes longer than 10 s")
+        assert get(node, "waits")["status"]["phase"] == "Pending"
+        node.kubectl("delete", "pod", "waits", "--grace-period=0", "--force").ok()
+    finally:
+        server.close()
+
+
+def test_parts_of_folders_are_opened_and_made(node, tmp_path):
+    (tmp_path / "here").mkdir(mode=0o755)
+    (tmp_path / "here" / "text").write_text("found\n")
+    mounts = [{"name": "h", "mountPath": "/one", "subPath": "here"},
+              {"name": "h", "mountPath": "/two", "subPathExpr": "new/$(WHO)"},
+              {"name": "h", "mountPath": "/all"}, {"name": "e", "mountPath": "/empty", "subPath": "x/y"}]
+    create(node, pod("parts", "cat /one/text; touch /two/a /empty/b; ls /all", volumeMounts=mounts,
+                     env=[{"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+                     spec={"volumes": [{"name": "h", "hostPath": {"path": str(tmp_path)}},
+                                       {"name": "e", "emptyDir": {}}]}))
+    phase(node, "parts", "Succeeded")
+    assert logs(node, "parts").split() == ["found", "here", "new"]
+    assert (tmp_path / "new" / "parts" / "a").exists()
+    create(node, pod("astray", "true", volumeMounts=[{"name": "h", "mountPath": "/x", "subPathExpr": "$(UP)"}],
+                     env=[{"name": "UP", "value": "../.."}],
+                     spec={"volumes": [{"name": "h", "hostPath": {"path": str(tmp_path)}}]}))
+    event(node, "astray", "subPath '../..'")
 
 
 def test_admins_run_as_the_cluster_user(node):

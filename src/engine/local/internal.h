@@ -258,14 +258,20 @@ static inline void mounts_done_cleanup_(struct mounts *mounts)
 {
     mounts_done(mounts);
 }
-int volumes_mount(struct pod *pod, const struct json *container, const struct env_list *env,
-                  struct mounts *mounts, struct err *err);
+int volumes_mount(struct pod *pod, const struct json *container, struct mounts *mounts, struct err *err);
+
+/* subpath.c */
+struct env_list subpath_env(struct pod *pod, const struct json *container, struct arena *arena);
+/* What of its volume a mount shows; "": all of it. */
+const char *subpath_of(const struct json *mount, const struct env_list *env, struct arena *arena);
+/* With the rights of the user; folders that are missing are made. Touches nothing else, for threads. */
+int subpath_open(const struct pod_user *user, int root, const char *path, struct err *err);
 
 /* opens.c: host paths and claims of a container are opened in a thread, with the rights of the pod's person.
  * 0: then(run) comes from the loop when run->opens is there. 1: there are none. */
 int opens_begin(struct run *run, void (*then)(struct run *run), struct err *err);
-int opens_take(const struct opens *opens, const char *volume,
-               struct err *err);      /* a descriptor of one's own */
+/* A descriptor of one's own; sub: of that part of the volume. */
+int opens_take(const struct opens *opens, const char *volume, const char *sub, struct err *err);
 void opens_free(struct opens *opens); /* NULL is fine */
 /* The folder of a claim's volume, in the arena; own: made here. */
 int opens_claim_dir(struct pod *pod, const char *claim, struct arena *arena, const char **ret, bool *own,

@@ -1,5 +1,5 @@
-/* Opening host paths and claims: the file system may be a server's that is away, so it is done in a thread.
- */
+/* Opening host paths and claims, with the parts of them that are mounted: the file system may be a server's
+ * that is away, so it is done in a thread. */
 #include "engine/local/internal.h"
 #include "engine/local/offload.h"
 
@@ -10,7 +10,7 @@
 enum how { OPEN_HOST, OPEN_VOLUME, OPEN_OWN }; /* with the user's rights; an admin's; made here */
 
 struct item {
-    char *volume, *path, *type;
+    char *volume, *path, *type, *sub; /* sub: below path; "": path itself */
     enum how how;
     int fd;
     struct err err;
@@ -28,6 +28,7 @@ void opens_free(struct opens *opens)
         free(opens->v[i].volume);
         free(opens->v[i].path);
         free(opens->v[i].type);
+        free(opens->v[i].sub);
         fd_close(opens->v[i].fd);
     }
     free(opens);
@@ -89,16 +90,23 @@ static int open_folder(const char *path, bool own, struct err *err)
     return fd < 0 ? err_errno(err, errno, "open volume '%s'", path) : fd;
 }
 
+static int open_item(const struct pod_user *user, const struct item *item, struct err *err)
+{
+    CLEANUP(fd_close)
+    int fd = item->how == OPEN_HOST ? open_host_path(user, item->path, item->type, err)
+                                    : open_folder(item->path, item->how == OPEN_OWN, err);
+
+    if (fd < 0)
+        return -1;
+    return *item->sub ? subpath_open(user, fd, item->sub, err) : take_fd(&fd);
+}
+
 static void work(void *arg)
 {
     struct opens *opens = arg;
 
-    for (size_t i = 0; i < opens->len; i++) {
-        struct item *item = &opens->v[i];
-
-        item->fd = item->how == OPEN_HOST ? open_host_path(&opens->user, item->path, item->type, &item->err)
-                                          : open_folder(item->path, item->how == OPEN_OWN, &item->err);
-    }
+    for (size_t i = 0; i < opens->len; i++)
+        opens->v[i].fd = open_item(&opens->user, &opens->v[i], &opens->v[i].err);
 }
 
 static void drop(void *arg)
@@ -133,7 +141,7 @@ int opens_claim_dir(struct pod *pod, const char *name, struct arena *arena, cons
     return 0;
 }
 
-static void add(struct opens *opens, struct pod *pod, const struct json *volume)
+static void add(struct opens *opens, struct pod *pod, const struct json *volume, const char *sub)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct json *host = json_get(volume, "hostPath"),
@@ -154,15 +162,16 @@ static void add(struct opens *opens, struct pod *pod, const struct json *volume)
     item->volume = mem_strdup(json_string_or(json_get(volume, "name"), ""));
     item->path = mem_strdup(path);
     item->type = mem_strdup(json_string_or(json_get(host, "type"), ""));
+    item->sub = mem_strdup(sub);
     opens->len++;
 }
 
-static bool mounts_it(const struct json *container, const char *volume)
+static void add_mount(struct opens *opens, struct pod *pod, const struct json *mount,
+                      const struct env_list *env, struct arena *arena)
 {
-    JSON_EACH(json_get(container, "volumeMounts"), it)
-        if (streq(json_get_string(it, "name"), volume))
-            return true;
-    return false;
+    JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
+        if (streq(json_get_string(it, "name"), json_get_string(mount, "name")))
+            add(opens, pod, it, subpath_of(mount, env, arena));
 }
 
 static void done(void *owner, void *arg)
@@ -179,15 +188,16 @@ static void done(void *owner, void *arg)
 int opens_begin(struct run *run, void (*then)(struct run *run), struct err *err)
 {
     struct pod *pod = run->pod;
-    const struct json *volumes = json_at(pod->doc, "spec.volumes");
-    struct opens *opens = mem_zalloc(sizeof(*opens) + (json_len(volumes) + 1) * sizeof(opens->v[0]));
+    const struct json *spec = pod->facts.ctrs[run->at].spec, *mounts = json_get(spec, "volumeMounts");
+    struct opens *opens = mem_zalloc(sizeof(*opens) + (json_len(mounts) + 1) * sizeof(opens->v[0]));
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct env_list env = subpath_env(pod, spec, &arena);
     struct err failed = {0};
 
     opens_free(TAKE_PTR(run->opens));
     opens->user = pod->user;
-    JSON_EACH(volumes, it)
-        if (mounts_it(pod->facts.ctrs[run->at].spec, json_get_string(it, "name")))
-            add(opens, pod, it);
+    JSON_EACH(mounts, it)
+        add_mount(opens, pod, it, &env, &arena);
     for (size_t i = 0; i < opens->len && !failed.code; i++)
         if (opens->v[i].err.code) {
             failed = opens->v[i].err;
@@ -208,13 +218,13 @@ int opens_begin(struct run *run, void (*then)(struct run *run), struct err *err)
     return 0;
 }
 
-int opens_take(const struct opens *opens, const char *volume, struct err *err)
+int opens_take(const struct opens *opens, const char *volume, const char *sub, struct err *err)
 {
     for (size_t i = 0; opens && i < opens->len; i++) {
         const struct item *item = &opens->v[i];
         int fd;
 
-        if (!streq(item->volume, volume))
+        if (!streq(item->volume, volume) || !streq(item->sub, sub))
             continue;
         if (item->fd < 0) {
             *err = item->err;

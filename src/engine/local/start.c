@@ -487,7 +487,7 @@ static int add_files(struct start *s)
         add_mount(s, arena_printf(s->arena, "%s/%s", s->pod->etc, files[i]),
                   arena_printf(s->arena, "/etc/%s", files[i]), NULL, 0, NULL);
     s->reason = "ContainerCreating";
-    if (volumes_mount(s->pod, s->spec, &s->env, &s->mounts, s->err) < 0)
+    if (volumes_mount(s->pod, s->spec, &s->mounts, s->err) < 0)
         return -1;
     add_mount(s, message, json_string_or(json_get(s->spec, "terminationMessagePath"), "/dev/termination-log"),
               NULL, 0, NULL);

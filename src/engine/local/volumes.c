@@ -7,10 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 /* ---- making ---- */
 
@@ -154,71 +152,23 @@ void volumes_remove(struct pod *pod)
 
 /* ---- opening ---- */
 
-static int open_volume(struct pod *pod, const struct json *volume, const struct opens *opens, struct err *err)
+/* Host paths and claims have been opened before, with what is mounted of them. */
+static int open_volume(struct pod *pod, const struct json *volume, const char *sub, const struct opens *opens,
+                       struct err *err)
 {
     const char *name = json_string_or(json_get(volume, "name"), "");
     CLEANUP(free) char *dir = NULL;
-    int fd;
+    CLEANUP(fd_close) int fd = -1;
 
     if (json_get(volume, "hostPath") || json_get(volume, "persistentVolumeClaim"))
-        return opens_take(opens, name, err);
+        return opens_take(opens, name, sub, err);
     if (!json_get(volume, "emptyDir") && !has_content(volume))
         return err_set(err, ERR_UNSUPPORTED, "volumes of this kind are not offered");
     dir = volume_dir(pod, name);
     fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? err_errno(err, errno, "open '%s'", dir) : fd;
-}
-
-static int open_beneath(int at, const char *path)
-{
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-
-    return (int)syscall(SYS_openat2, at, path, &how, sizeof(how));
-}
-
-/* The folders of a path that are missing. */
-static int make_beneath(int root, const char *path)
-{
-    CLEANUP(fd_close) int at = fcntl(root, F_DUPFD_CLOEXEC, 3);
-    struct str rest = str_from(path), part;
-    char name[256];
-
-    while (at >= 0 && str_split(&rest, '/', &part)) {
-        int next;
-
-        if (part.len == 0 || str_is(part, "."))
-            continue;
-        if (part.len >= sizeof(name) || str_is(part, "..")) {
-            errno = EINVAL;
-            return -1;
-        }
-        memcpy(name, part.s, part.len);
-        name[part.len] = '\0';
-        if (mkdirat(at, name, 0750) < 0 && errno != EEXIST)
-            return -1;
-        next = open_beneath(at, name);
-        if (next < 0)
-            return -1;
-        close(at);
-        at = next;
-    }
-    return at < 0 ? -1 : 0;
-}
-
-/* Below the volume, whatever links are in it, and with the user's rights: a path through a folder that is
- * closed to the person must not become open by being mounted. */
-static int open_sub_path(const struct pod *pod, int root, const char *path, struct err *err)
-{
-    struct user_rights saved;
-    int fd;
-
-    if (user_enter(&pod->user, &saved) < 0)
-        return err_errno(err, errno, "subPath '%s'", path);
-    fd = open_beneath(root, path);
-    if (fd < 0 && errno == ENOENT && make_beneath(root, path) == 0)
-        fd = open_beneath(root, path);
-    user_leave(&saved);
-    return fd < 0 ? err_errno(err, errno, "subPath '%s'", path) : fd;
+    if (fd < 0)
+        return err_errno(err, errno, "open '%s'", dir);
+    return *sub ? subpath_open(&pod->user, fd, sub, err) : take_fd(&fd);
 }
 
 /* ---- for one container ---- */
@@ -243,8 +193,7 @@ static int mount_one(struct pod *pod, const struct json *mount, const struct env
                      struct mounts *mounts, struct err *err)
 {
     const struct json *volume = find_volume(pod, json_get_string(mount, "name"));
-    const char *sub = json_string_or(json_get(mount, "subPath"), "");
-    const char *expr = json_string_or(json_get(mount, "subPathExpr"), "");
+    const char *sub = subpath_of(mount, env, mounts->arena);
     const char *propagation = json_string_or(json_get(mount, "mountPropagation"), "None");
     struct runtime_mount out = {.target = json_string_or(json_get(mount, "mountPath"), ""),
                                 .flags = RUNTIME_MOUNT_REC};
@@ -252,19 +201,11 @@ static int mount_one(struct pod *pod, const struct json *mount, const struct env
 
     if (!volume)
         return err_set(err, ERR_NOT_FOUND, "no volume \"%s\"", json_string_or(json_get(mount, "name"), ""));
-    fd = open_volume(pod, volume, mounts->opens, err);
+    fd = open_volume(pod, volume, sub, mounts->opens, err);
     if (fd < 0)
         return err_prefix(err, "MountVolume.SetUp failed for volume \"%s\" ",
                           json_string_or(json_get(volume, "name"), ""));
     vec_push(&mounts->fds, fd);
-    if (*expr)
-        sub = env_expand(mounts->arena, expr, env);
-    if (*sub) {
-        fd = open_sub_path(pod, fd, sub, err);
-        if (fd < 0)
-            return -1;
-        vec_push(&mounts->fds, fd);
-    }
     out.source_fd = fd;
     if (json_bool(json_get(mount, "readOnly")) ||
         json_bool(json_at(volume, "persistentVolumeClaim.readOnly")) || has_content(volume))
@@ -279,11 +220,12 @@ static int mount_one(struct pod *pod, const struct json *mount, const struct env
     return 0;
 }
 
-int volumes_mount(struct pod *pod, const struct json *container, const struct env_list *env,
-                  struct mounts *mounts, struct err *err)
+int volumes_mount(struct pod *pod, const struct json *container, struct mounts *mounts, struct err *err)
 {
+    struct env_list env = subpath_env(pod, container, mounts->arena);
+
     JSON_EACH(json_get(container, "volumeMounts"), it)
-        if (mount_one(pod, it, env, mounts, err) < 0)
+        if (mount_one(pod, it, &env, mounts, err) < 0)
             return -1;
     return 0;
 }
