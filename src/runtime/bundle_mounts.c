@@ -85,6 +85,26 @@ static bool target_valid(const char *target)
     return true;
 }
 
+/* The OCI runtime itself goes by /proc while it sets a container up: what lies there must be the kernel's.
+ * Single files that tell of the machine may be others. */
+static bool target_open(const char *target)
+{
+    static const char *const files[] = {"cpuinfo",  "diskstats", "driver", "loadavg", "meminfo",
+                                        "slabinfo", "stat",      "swaps",  "uptime"};
+    struct str rest = str_from(target), word, parts[2] = {0};
+    size_t n = 0;
+
+    while (n < ARRAY_LEN(parts) && str_split(&rest, '/', &word))
+        if (word.len && !str_is(word, "."))
+            parts[n++] = word;
+    if (n == 0 || !str_is(parts[0], "proc"))
+        return true;
+    for (size_t i = 0; n == 2 && i < ARRAY_LEN(files); i++)
+        if (str_is(parts[1], files[i]))
+            return true;
+    return false;
+}
+
 static int add_given(const struct bundle_host *host, const struct runtime_mount *mount, size_t place,
                      struct arena *arena, struct json *mounts, struct err *err)
 {
@@ -95,6 +115,8 @@ static int add_given(const struct bundle_host *host, const struct runtime_mount 
     if (!target_valid(mount->target))
         return err_set(err, ERR_INVALID, "mount target '%s' must be an absolute path below / without '..'",
                        mount->target ? mount->target : "");
+    if (!target_open(mount->target))
+        return err_set(err, ERR_INVALID, "mount target '%s' is inside /proc", mount->target);
     if (mount->source_fd > 0)
         source = arena_printf(arena, "%s/%zu", host->fd_dir, place);
     if (bind && (!source || source[0] != '/'))

@@ -186,6 +186,10 @@ def test_ordinary_users_have_their_own_rights(node, tmp_path):
         as_nobody(node, "theirs", spec=volume(closed / "inner"), volumeMounts=mount)
         as_nobody(node, "sub", spec=volume(open_dir),
                   volumeMounts=[{**mount[0], "subPath": "closed/inner"}])
+        as_nobody(node, "link", spec=volume("/proc/self/cwd"), volumeMounts=mount)
+        as_nobody(node, "port", ports=[{"containerPort": 80, "hostPort": 81}])
+        as_nobody(node, "cards", "echo $NVIDIA_VISIBLE_DEVICES-$CUDA_VISIBLE_DEVICES",
+                  env=[{"name": f"{who}_VISIBLE_DEVICES", "value": "all"} for who in ("NVIDIA", "CUDA")])
         as_nobody(node, "root", spec={**volume(open_dir), "securityContext": {"runAsUser": 0}},
                   volumeMounts=mount)
         ns = ["-n", "nobody"]
@@ -196,13 +200,16 @@ def test_ordinary_users_have_their_own_rights(node, tmp_path):
         succeeds("mine")
         assert node.kubectl("logs", "mine", *ns).ok() == "65534\n"
         assert (open_dir / "file").stat().st_uid == 65534
-        for name in ("theirs", "sub"):
-            harness.wait(lambda n=name: "Permission denied" in node.kubectl(
+        for name, why in (("theirs", "Permission denied"), ("sub", "Permission denied"),
+                          ("link", "Too many levels of symbolic links"), ("port", "below 1024 are for admins")):
+            harness.wait(lambda n=name, w=why: w in node.kubectl(
                 "get", "events", *ns, "--field-selector", f"involvedObject.name={n}").out, f"{name} is refused")
         for name in ("root", "another", "pids"):
             harness.wait(lambda n=name: "CreateContainerConfigError" in node.kubectl("get", "pod", n, *ns).out,
                          f"{name} is refused")
         succeeds("whoami")
+        node.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/cards", *ns, "--timeout=20s").ok()
+        assert node.kubectl("logs", "cards", *ns).ok() == "void-\n"  # not what it says itself
         assert node.kubectl("logs", "whoami", *ns).ok() == "nobody 65534 65534 /nonexistent nobody\n"
     finally:
         shutil.rmtree(open_dir)

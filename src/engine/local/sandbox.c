@@ -11,7 +11,8 @@
 #include <spawn.h>
 #include <sys/stat.h>
 
-#define CLUSTER_DOMAIN "cluster.local"
+#define CLUSTER_DOMAIN   "cluster.local"
+#define PRIVILEGED_PORTS 1024
 
 extern char **environ;
 
@@ -131,6 +132,9 @@ static int publish_one(struct pod *pod, const struct json *port, struct err *err
 
     if (host <= 0 || pod->host_network)
         return 0;
+    if (host < PRIVILEGED_PORTS && !pod->user.admin)
+        return err_set(err, ERR_FORBIDDEN, "hostPort %d: ports below %d are for admins", (int)host,
+                       PRIVILEGED_PORTS);
     if (*ip && inet_pton(AF_INET, ip, &out.host_ip) != 1)
         return err_set(err, ERR_INVALID, "hostIP %s is no IPv4 address", ip);
     return podnet_publish(pod->engine->net, pod->uid, &out, err);

@@ -27,6 +27,7 @@ struct start {
     char *rootfs;
     const char *dir;
     struct env_list env;
+    struct cdi_edits edits; /* of its cards */
     struct mounts mounts;
     struct runtime_spec out;
     gid_t groups[IMAGE_GROUPS_MAX * 2];
@@ -294,17 +295,21 @@ static int set_security(struct start *s)
 
 /* ---- environment and command ---- */
 
+static void set_entry(struct start *s, const char *entry)
+{
+    const char *equal = strchr(entry, '=');
+
+    if (equal)
+        env_set(&s->env, s->arena, arena_strndup(s->arena, entry, (size_t)(equal - entry)), equal + 1);
+}
+
 static void take_edits(struct start *s, const struct cdi_edits *edits)
 {
     struct runtime_device *devices = arena_zalloc(s->arena, (edits->devices_len + 1) * sizeof(*devices));
     struct runtime_hook *hooks = arena_zalloc(s->arena, (edits->hooks_len + 1) * sizeof(*hooks));
 
-    for (size_t i = 0; i < edits->env_len; i++) {
-        const char *entry = edits->env[i], *equal = strchr(entry, '=');
-
-        if (equal)
-            env_set(&s->env, s->arena, arena_strndup(s->arena, entry, (size_t)(equal - entry)), equal + 1);
-    }
+    for (size_t i = 0; i < edits->env_len; i++)
+        set_entry(s, edits->env[i]);
     for (size_t i = 0; i < edits->mounts_len; i++)
         add_mount(s, edits->mounts[i].source, edits->mounts[i].target, edits->mounts[i].type, 0,
                   edits->mounts[i].options);
@@ -345,7 +350,18 @@ static int set_cards(struct start *s)
     if (gpu_edits(engine->gpus, engine->cdi, cards, len, s->arena, &edits, &way, s->err) < 0)
         return -1;
     take_edits(s, &edits);
+    s->edits = edits;
     return 0;
+}
+
+/* Which cards a container has is not its own to say: the hook of NVIDIA's toolkit gives it what these name.
+ */
+static void keep_card_env(struct start *s)
+{
+    for (size_t i = 0; i < s->edits.env_len; i++)
+        if (starts_with(s->edits.env[i], "NVIDIA_VISIBLE_DEVICES=") ||
+            starts_with(s->edits.env[i], "CUDA_VISIBLE_DEVICES="))
+            set_entry(s, s->edits.env[i]);
 }
 
 static void set_person_env(struct start *s)
@@ -372,12 +388,8 @@ static int set_env(struct start *s)
     env_set(&s->env, s->arena, "PATH", DEFAULT_PATH);
     env_set(&s->env, s->arena, "HOSTNAME", s->out.hostname);
     env_set(&s->env, s->arena, "HOME", s->home);
-    for (size_t i = 0; s->config->env && s->config->env[i]; i++) {
-        const char *entry = s->config->env[i], *equal = strchr(entry, '=');
-
-        if (equal)
-            env_set(&s->env, s->arena, arena_strndup(s->arena, entry, (size_t)(equal - entry)), equal + 1);
-    }
+    for (size_t i = 0; s->config->env && s->config->env[i]; i++)
+        set_entry(s, s->config->env[i]);
     set_person_env(s);
     if (s->spec && json_bool(json_get(s->spec, "tty")))
         env_set(&s->env, s->arena, "TERM", "xterm");
@@ -386,6 +398,7 @@ static int set_env(struct start *s)
     s->reason = CONFIG_ERROR;
     if (env_fill(&s->env, s->arena, s->pod->doc, s->spec, &world, s->err) < 0)
         return -1;
+    keep_card_env(s);
     s->out.env = s->env.v;
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/openat2.h>
 #include <pwd.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
@@ -164,6 +165,31 @@ void user_leave(const struct user_rights *saved)
     errno = sys;
 }
 
+/* Links of /proc/self lead to what berthd itself has open, past every permission on the way: not for users.
+ */
+static int open_path(int at, const char *path, int flags, bool magic)
+{
+    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
+                           .mode = flags & O_CREAT ? 0644 : 0,
+                           .resolve = magic ? 0 : RESOLVE_NO_MAGICLINKS};
+
+    return (int)syscall(SYS_openat2, at, path, &how, sizeof(how));
+}
+
+/* The last part of the path is made in the folder that the rest of it names. */
+static int make_last(const char *path, bool magic)
+{
+    CLEANUP(free) char *parent = mem_strdup(path);
+    char *name = strrchr(parent, '/');
+    CLEANUP(fd_close) int at = -1;
+
+    if (!name || name == parent)
+        return mkdir(path, 0755);
+    *name++ = '\0';
+    at = open_path(AT_FDCWD, parent, O_PATH | O_DIRECTORY, magic);
+    return at < 0 ? -1 : mkdirat(at, name, 0755);
+}
+
 /* One call with the user's rights. flags < 0: mkdir. */
 static int try_as(const struct pod_user *user, const char *path, int flags)
 {
@@ -172,7 +198,7 @@ static int try_as(const struct pod_user *user, const char *path, int flags)
 
     if (user_enter(user, &saved) < 0)
         return -1;
-    result = flags < 0 ? mkdir(path, 0755) : open(path, flags | O_CLOEXEC, 0644);
+    result = flags < 0 ? make_last(path, user->admin) : open_path(AT_FDCWD, path, flags, user->admin);
     user_leave(&saved);
     return result;
 }

@@ -337,6 +337,7 @@ static void test_what_is_wrong_is_said(void **state)
     const char *const none[] = {NULL}, *const bad_env[] = {"=x", NULL}, *const bad_cap[] = {"FLY", NULL};
     const struct runtime_mount up = {.source = "/", .target = "/a/../../b"},
                                rel = {.source = "x", .target = "/b"};
+    const struct runtime_mount kernel = {.source = "/a", .target = "/./proc//self"};
     struct runtime_spec good = f->spec;
 
     f->spec.id = "../x";
@@ -354,6 +355,8 @@ static void test_what_is_wrong_is_said(void **state)
     f->spec.mounts = &up;
     f->spec.mounts_len = 1;
     refuse(f, ERR_INVALID, "mount target '/a/../../b' must be an absolute path below / without '..'");
+    f->spec.mounts = &kernel;
+    refuse(f, ERR_INVALID, "mount target '/./proc//self' is inside /proc");
     f->spec.mounts = &rel;
     refuse(f, ERR_INVALID, "mount of '/b': source 'x' must be an absolute path");
     f->spec = good;
