@@ -323,7 +323,8 @@ static int open_bridge(struct podnet *net, const struct podnet_config *config, c
 
 /* ---- the other ways ---- */
 
-/* Whether this process may make namespaces at all. In a thread of its own, which takes what it did with it.
+/* Whether this process may make namespaces, and set up what is in them. In a thread of its own, which takes
+ * what it did with it.
  */
 struct probe {
     struct podnet *net;
@@ -339,6 +340,7 @@ static void *probe_netns(void *arg)
 
     probe->failed = netns_make(probe->net->home, path, &ns, &nl, &probe->err) < 0;
     if (!probe->failed) {
+        probe->failed = link_lo_up(nl, &probe->err) < 0;
         close(ns);
         close(nl);
         (void)netns_unpin(path, NULL);
