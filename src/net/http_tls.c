@@ -83,8 +83,11 @@ int http_tls_new(const char *cert_path, const char *key_path, const char *ca_pat
     SSL_CTX_set_default_read_buffer_len(ctx, TLS_READ_AHEAD);
     SSL_CTX_set_alpn_select_cb(ctx, choose_alpn, NULL);
     SSL_CTX_set_session_id_context(ctx, context, sizeof(context) - 1);
-    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF); /* tickets only: nothing to keep here */
-    SSL_CTX_set_num_tickets(ctx, 1);
+    /* No resumption: kubectl and most others never come back with a session, and making a ticket is a sixth
+     * of a handshake. */
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(ctx, 0);
+    SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET);
     if (load_files(ctx, cert_path, key_path, ca_path, err) < 0) {
         SSL_CTX_free(ctx);
         return -1;
