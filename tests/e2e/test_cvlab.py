@@ -260,6 +260,8 @@ def test_port_forward_to_a_server(kubectl, node, lis):
 
 def test_commands_of_the_image(kubectl, lis):
     create(kubectl, small("runs", ["/opt/lab/setup_and_run_command.sh", "cd /cvlabdata2 && id -u && exit 4"], lis))
+    create(kubectl, small("saves", ["/opt/lab/setup_and_run_command.sh", "(sh -c \"trap 'sleep 0.3; echo saved; exit 7' "
+                                    "TERM; echo up; while :; do sleep 0.1; done\"); echo never"], lis))
     create(kubectl, small("waits", ["/opt/lab/setup_and_wait.sh"], lis, AUTO_SHUTDOWN_TIME="1"))
     create(kubectl, small("idle", ["/opt/lab/setup_and_wait.sh"], lis, AUTO_SHUTDOWN_TIME="idle", IDLE_LOOK="1",
                           IDLE_SECONDS="2", IDLE_CPU="90"))
@@ -267,11 +269,16 @@ def test_commands_of_the_image(kubectl, lis):
     assert kubectl("get", "pod", "runs", "-o",
                    "jsonpath={.status.containerStatuses[0].state.terminated.exitCode}").ok() == "4"
     assert f"\n{lis.uid}\n" in kubectl("logs", "runs").ok()
+    harness.wait(lambda: "up\n" in kubectl("logs", "saves").out, "it works")
+    kubectl("exec", "saves", "--", "kill", "-TERM", "1")
+    running(kubectl, "saves", "Failed")
+    said = kubectl("logs", "saves").ok()
+    assert "saved\n" in said and "never" not in said, said
     running(kubectl, "waits", "Succeeded")
     assert "the time is up: 1" in kubectl("logs", "waits").ok()
     running(kubectl, "idle", "Succeeded")
     assert "sleeper: idle for 2 s, ending" in kubectl("logs", "idle").ok()
-    kubectl("delete", "pod", "runs", "waits", "idle").ok()
+    kubectl("delete", "pod", "runs", "saves", "waits", "idle").ok()
 
 
 def test_a_name_that_is_being_deleted_is_taken(kubectl, lis):
