@@ -295,10 +295,15 @@ struct images *agent_images(struct agent *agent)
     return agent ? agent->images : NULL;
 }
 
-static int open_net(struct agent *agent, const char *run_dir, const char *suffix, struct err *err)
+static int open_net(struct agent *agent, const struct daemon_config *config, const char *run_dir,
+                    const char *suffix, struct err *err)
 {
+    static const enum podnet_mode modes[] = {[CONFIG_NETWORK_AUTO] = PODNET_AUTO,
+                                             [CONFIG_NETWORK_BRIDGE] = PODNET_BRIDGE,
+                                             [CONFIG_NETWORK_SLIRP] = PODNET_SLIRP,
+                                             [CONFIG_NETWORK_HOST] = PODNET_HOST};
     CLEANUP(free) char *bridge = suffix ? mem_printf("bth%s", suffix) : NULL;
-    struct podnet_config net = {.bridge = bridge, .run_dir = run_dir};
+    struct podnet_config net = {.bridge = bridge, .run_dir = run_dir, .mode = modes[config->network]};
 
     if (podnet_open(agent->loop, &net, &agent->net, err) < 0)
         return -1;
@@ -375,7 +380,7 @@ static int open_all(struct agent *agent, const struct daemon_config *config, str
         return err_prefix(err, "runtime");
     if (open_images(agent, config, run_dir, err) < 0)
         return err_prefix(err, "images");
-    if (open_net(agent, run_dir, suffix, err) < 0)
+    if (open_net(agent, config, run_dir, suffix, err) < 0)
         return err_prefix(err, "network");
     if (open_cards(agent, config, err) < 0)
         return err_prefix(err, "cards");

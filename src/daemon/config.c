@@ -387,6 +387,21 @@ static int set_preemption(struct daemon_config *config, const char *text, struct
     return 0;
 }
 
+static int set_network(struct daemon_config *config, const char *text, struct err *err)
+{
+    static const char *const names[] = {[CONFIG_NETWORK_AUTO] = "auto",
+                                        [CONFIG_NETWORK_BRIDGE] = "bridge",
+                                        [CONFIG_NETWORK_SLIRP] = "slirp",
+                                        [CONFIG_NETWORK_HOST] = "host",
+                                        NULL};
+    int choice = choose(names, text, err);
+
+    if (choice < 0)
+        return -1;
+    config->network = (enum config_network)choice;
+    return 0;
+}
+
 static int set_seconds(int64_t *member, const char *text, int64_t min, struct err *err)
 {
     int64_t n;
@@ -465,6 +480,8 @@ static const struct row rows[] = {
      SCALAR},
     {"image-disk", "imageDisk", "PERCENT|off", "unused images go when the disk is fuller (85)",
      config_set_image_disk, SCALAR},
+    {"network", "network", "auto|bridge|slirp|host", "how pods reach the network (auto: the best that works)",
+     set_network, SCALAR},
     {"project-ids", "projectIds", "FIRST-LAST|off", "project quotas that limit claims (2000000-2065535)",
      set_project_ids, SCALAR},
     {"node-labels", "nodeLabels", "K=V,...", "labels of this machine's Node", set_labels, LIST_OR_MAP},

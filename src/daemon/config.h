@@ -42,6 +42,13 @@ enum config_agent {
     AGENT_ON, /* the start fails where it cannot be */
 };
 
+enum config_network { /* as podnet's */
+                      CONFIG_NETWORK_AUTO,
+                      CONFIG_NETWORK_BRIDGE,
+                      CONFIG_NETWORK_SLIRP,
+                      CONFIG_NETWORK_HOST,
+};
+
 struct config_label {
     char *key, *value;
 };
@@ -67,6 +74,7 @@ struct daemon_config {
     char *oci_runtime;                    /* "crun", "runc" or a path; NULL: crun, else runc */
     uint32_t project_first, project_last; /* of project quotas; 0: the usual ones */
     bool project_off;                     /* no project quotas */
+    enum config_network network;          /* of pods */
     enum log_level log_level;
     VEC(char *) extra_names;    /* for the server certificate */
     VEC(char *) admins;         /* user names */

@@ -153,7 +153,8 @@ static struct podnet_dial *dial_new(struct podnet *net, const char *id, const ch
 struct podnet_dial *dial_pod(struct podnet *net, const struct pod *pod, uint32_t ip, uint16_t port,
                              podnet_dial_fn fn, void *arg)
 {
-    struct podnet_dial *d = dial_new(net, pod->pub.id, pod->pub.netns, ip, port, fn, arg);
+    struct podnet_dial *d =
+        dial_new(net, pod ? pod->pub.id : "host", pod ? pod->pub.netns : NULL, ip, port, fn, arg);
 
     worker_push(net->worker, &d->task);
     return d;

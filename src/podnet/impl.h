@@ -54,7 +54,8 @@ struct service_entry {
     uint8_t proto;
     uint16_t port;
     bool sticky;
-    int fd; /* bound to the node port; -1: none */
+    int fd;              /* bound to the node port; -1: none */
+    struct proxy *proxy; /* carries the node port's connections; NULL: the kernel does */
     struct nft_endpoint *endpoints;
     size_t len;
 };
@@ -100,26 +101,37 @@ void ports_restore(struct podnet *net, const struct nft_ports *ports);
 /* The table anew, with all ports that are published by it. */
 int ports_rebuild(struct podnet *net, struct err *err);
 void ports_free(struct podnet *net); /* leaves the kernel's entries */
+/* Binds the host's port (TCP: listens), for as long as the descriptor is open. */
+int port_hold(const struct podnet_port *port, struct err *err);
 /* Who has that port of the host, " by process 12 (nginx)" or " by pod a"; "" when unknown. */
 void port_holder(const struct podnet_port *port, struct buf *ret);
 
 /* ---- services.c ---- */
 int services_rebuild(struct podnet *net, struct err *err); /* the kernel's table anew; none: removed */
 void services_free(struct service_list *list);             /* leaves the kernel's table */
+void services_drop_pod(struct podnet *net, const struct pod *pod);
 
 /* ---- check.c ---- */
 void check_start(struct podnet *net); /* podnet_check now and then */
 
 /* ---- dial.c ---- */
-/* As podnet_dial, to any address (the machine's byte order) as seen inside the pod. */
+/* As podnet_dial, to any address (the machine's byte order) as seen inside the pod; pod NULL: the host. */
 struct podnet_dial *dial_pod(struct podnet *net, const struct pod *pod, uint32_t ip, uint16_t port,
                              podnet_dial_fn fn, void *arg);
 void dials_free(struct podnet *net);
 
 /* ---- proxy.c ---- */
-/* Takes connections from listen_fd (listening, nonblocking; borrowed) to that port of the pod. */
-struct proxy *proxy_new(struct podnet *net, struct pod *pod, int listen_fd, uint16_t pod_port);
-void proxy_free(struct proxy *proxy); /* NULL is fine; its connections end */
+struct proxy_target {
+    const struct pod *pod; /* NULL: connected from the host's namespace */
+    uint32_t ip;           /* as seen there, in the machine's byte order */
+    uint16_t port;
+};
+/* Takes connections from listen_fd (listening, nonblocking; borrowed); they are refused until it leads
+ * somewhere. */
+struct proxy *proxy_new(struct podnet *net, int listen_fd);
+void proxy_lead(struct proxy *proxy, const struct proxy_target *targets, size_t len, bool sticky);
+void proxy_drop_pod(struct proxy *proxy, const struct pod *pod); /* no longer a target; NULL is fine */
+void proxy_free(struct proxy *proxy);                            /* NULL is fine; its connections end */
 
 /* ---- slirp.c ---- */
 char *slirp_find(void); /* on PATH; NULL: none. Free it */

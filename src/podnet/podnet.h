@@ -135,6 +135,8 @@ int podnet_port_free(struct podnet *net, const struct podnet_port *port, struct 
 struct podnet_endpoint {
     struct in_addr ip;
     uint16_t port;
+    const char
+        *pod; /* its id; NULL: none of ours, the address is enough. Only looked at where there is no NAT */
 };
 struct podnet_service {
     struct in_addr ip; /* 0.0.0.0: none, only the node port */
@@ -144,11 +146,15 @@ struct podnet_service {
     const struct podnet_endpoint *endpoints; /* none: connections are refused */
     size_t len;
 };
-/* Service number `at` has no node port: somebody else has it, and who. */
+/* Service number `at` has no node port. ERR_EXISTS: somebody else has it, and who. ERR_UNSUPPORTED: UDP
+ * without NAT. */
 typedef void (*podnet_refused_fn)(void *arg, size_t at, const struct err *err);
+/* Whether services have addresses of their own here: only a bridge with NAT has that. Elsewhere there are
+ * node ports only (TCP), and this process carries their connections. */
+bool podnet_has_services(const struct podnet *net);
 /* Replaces all services at once: connections to one of them lead to its endpoints in turn, from pods and from
- * this machine; node ports by every address of the machine. They go on while the daemon does not run.
- * ERR_UNSUPPORTED: only a bridge with NAT has services. ERR_LIMIT. */
+ * this machine; node ports by every address of the machine. They go on while the daemon does not run, where
+ * podnet_has_services. ERR_LIMIT. */
 int podnet_services(struct podnet *net, const struct podnet_service *services, size_t len,
                     podnet_refused_fn refused, void *arg, struct err *err);
 

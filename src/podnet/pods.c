@@ -291,6 +291,7 @@ static void start_remove(struct pod *pod, podnet_done_fn fn, void *arg)
     struct pod_task *t = task_new(net, pod, run_remove, done_remove);
 
     ports_drop_pod(net, pod);
+    services_drop_pod(net, pod);
     slirp_stop(TAKE_PTR(pod->slirp));
     t->fn = fn;
     t->arg = arg;

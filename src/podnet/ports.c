@@ -50,8 +50,7 @@ static int taken(const struct podnet_port *port, int sys, struct err *err)
                    who.len ? who.data : "");
 }
 
-/* Binds the host's port, for as long as the descriptor is open. */
-static int hold_port(const struct podnet_port *port, struct err *err)
+int port_hold(const struct podnet_port *port, struct err *err)
 {
     bool tcp = port->proto == PODNET_TCP;
     CLEANUP(fd_close)
@@ -131,12 +130,15 @@ int podnet_publish(struct podnet *net, const char *id, const struct podnet_port 
         remember(net, pod, port, -1); /* the pod itself will take it */
         return 0;
     }
-    hold = hold_port(port, err);
+    hold = port_hold(port, err);
     if (hold < 0)
         return -1;
     p = remember(net, pod, port, hold);
     if (wants_proxy(net, port)) {
-        p->proxy = proxy_new(net, pod, hold, port->pod_port);
+        struct proxy_target to = {pod, ntohl(pod->pub.ip.s_addr), port->pod_port};
+
+        p->proxy = proxy_new(net, hold);
+        proxy_lead(p->proxy, &to, 1, false);
         return 0;
     }
     entry = map_entry(p);
@@ -187,7 +189,7 @@ int podnet_port_free(struct podnet *net, const struct podnet_port *port, struct 
     if (p)
         return err_set(err, ERR_EXISTS, "host port %u/%s is taken by pod '%s'", port->host_port,
                        proto_name(port), p->pod->pub.id);
-    fd = hold_port(port, err);
+    fd = port_hold(port, err);
     if (fd < 0)
         return -1;
     close(fd);
@@ -216,7 +218,7 @@ void ports_restore(struct podnet *net, const struct nft_ports *ports)
             pod = ((struct pod *)value)->ip == it->ip ? value : NULL;
         if (!pod)
             continue;
-        hold = hold_port(&port, &err);
+        hold = port_hold(&port, &err);
         if (hold < 0)
             log_warn("pod '%s': %s", pod->pub.id, err.msg);
         remember(net, pod, &port, hold);

@@ -1,5 +1,7 @@
-/* proxy - connections to a host port, carried into a pod by this process: where there is no DNAT, or for one
- * address of the host. Bytes go through a pipe for each direction with splice, so they are not copied here.
+/* proxy - connections to a host port, carried into pods by this process: where there is no DNAT, or for one
+ * address of the host. With several targets each connection goes to the next one, or (sticky) a sender always
+ * to the same, as long as they are the same. Bytes go through a pipe for each direction with splice, so they
+ * are not copied here.
  */
 #define LOG_MODULE "podnet"
 #include "base/log.h"
@@ -34,9 +36,10 @@ struct conn {
 
 struct proxy {
     struct podnet *net;
-    struct pod *pod;
+    struct proxy_target *targets;
+    size_t len, next;
+    bool sticky;
     int listen_fd;
-    uint16_t port;
     struct loop_io *io;
     struct conn *conns;
 };
@@ -121,16 +124,21 @@ static void on_conn(void *arg, uint32_t events)
         set_events(c);
 }
 
+/* The client sees a refusal rather than an empty answer. */
+static void refuse(int fd)
+{
+    struct linger reset = {.l_onoff = 1};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+}
+
 static void on_dialed(void *arg, int fd, const struct err *err)
 {
     struct conn *c = arg;
 
     c->dial = NULL;
     if (err) {
-        struct linger reset = {.l_onoff = 1};
-
-        /* The client sees a refusal rather than an empty answer. */
-        (void)setsockopt(c->fd[0], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        refuse(c->fd[0]);
         conn_free(c);
         return;
     }
@@ -148,16 +156,28 @@ static void on_dialed(void *arg, int fd, const struct err *err)
     }
 }
 
+static const struct proxy_target *choose(struct proxy *p, const struct sockaddr_in *from)
+{
+    uint32_t hash = ntohl(from->sin_addr.s_addr) * 2654435761u; /* neighbours are not to go together */
+
+    return &p->targets[(p->sticky ? hash >> 16 : p->next++) % p->len];
+}
+
 static void on_accept(void *arg, uint32_t events)
 {
     struct proxy *p = arg;
-    int fd = accept4(p->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
+    struct sockaddr_in from = {0};
+    socklen_t len = sizeof(from);
+    int fd = accept4(p->listen_fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
+    const struct proxy_target *to;
     struct conn *c;
 
     (void)events;
     if (fd < 0)
         return;
-    if (p->net->proxied >= PODNET_PROXIED_MAX) {
+    if (p->net->proxied >= PODNET_PROXIED_MAX || !p->len) {
+        if (!p->len)
+            refuse(fd);
         close(fd);
         return;
     }
@@ -173,16 +193,38 @@ static void on_accept(void *arg, uint32_t events)
     if (c->next)
         c->next->prev = c;
     p->conns = c;
-    c->dial = dial_pod(p->net, p->pod, ntohl(p->pod->pub.ip.s_addr), p->port, on_dialed, c);
+    to = choose(p, &from);
+    c->dial = dial_pod(p->net, to->pod, to->ip, to->port, on_dialed, c);
 }
 
-struct proxy *proxy_new(struct podnet *net, struct pod *pod, int listen_fd, uint16_t pod_port)
+struct proxy *proxy_new(struct podnet *net, int listen_fd)
 {
     struct proxy *p = NEW(struct proxy);
 
-    *p = (struct proxy){.net = net, .pod = pod, .listen_fd = listen_fd, .port = pod_port};
+    *p = (struct proxy){.net = net, .listen_fd = listen_fd};
     p->io = loop_io_new(net->loop, listen_fd, EPOLLIN, on_accept, p);
     return p;
+}
+
+void proxy_lead(struct proxy *p, const struct proxy_target *targets, size_t len, bool sticky)
+{
+    free(p->targets);
+    p->targets = mem_zalloc((len + 1) * sizeof(*targets));
+    if (len)
+        memcpy(p->targets, targets, len * sizeof(*targets));
+    p->len = len;
+    p->sticky = sticky;
+}
+
+void proxy_drop_pod(struct proxy *p, const struct pod *pod)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; p && i < p->len; i++)
+        if (p->targets[i].pod != pod)
+            p->targets[kept++] = p->targets[i];
+    if (p)
+        p->len = kept;
 }
 
 void proxy_free(struct proxy *p)
@@ -196,5 +238,6 @@ void proxy_free(struct proxy *p)
         conn_free(c);
     }
     loop_io_free(p->io);
+    free(p->targets);
     free(p);
 }

@@ -1,5 +1,6 @@
 /* services - what podnet_services was told last, in the kernel's table and in sockets that keep node ports
- * from others. Such a socket is bound and does not listen: without endpoints a connection is refused. */
+ * from others. Such a socket is bound and does not listen: without endpoints a connection is refused. Where
+ * there is no NAT the sockets listen, and this process carries what comes; services then have no address. */
 #define LOG_MODULE "podnet"
 #include "base/log.h"
 #include "podnet/impl.h"
@@ -59,6 +60,7 @@ static void add(struct service_list *list, const struct podnet_service *service,
 void services_free(struct service_list *list)
 {
     VEC_EACH(list, it) {
+        proxy_free(it->proxy);
         fd_close(it->fd);
         entry_done(it);
     }
@@ -81,17 +83,93 @@ int services_rebuild(struct podnet *net, struct err *err)
     return status;
 }
 
+/* ---- by the proxy ---- */
+
+bool podnet_has_services(const struct podnet *net)
+{
+    return net->mode == PODNET_BRIDGE && net->dnat;
+}
+
+static void lead(struct podnet *net, struct proxy *proxy, const struct podnet_service *service)
+{
+    struct proxy_target *targets = mem_zalloc((service->len + 1) * sizeof(*targets));
+
+    for (size_t i = 0; i < service->len; i++) {
+        const struct podnet_endpoint *to = &service->endpoints[i];
+        const struct pod *pod = to->pod ? map_get(net->pods, str_from(to->pod)) : NULL;
+
+        if (pod && pod->state != POD_UP)
+            pod = NULL;
+        targets[i] = (struct proxy_target){pod, ntohl(pod ? pod->pub.ip.s_addr : to->ip.s_addr), to->port};
+    }
+    proxy_lead(proxy, targets, service->len, service->sticky);
+    free(targets);
+}
+
+/* The node port of before, with its connections, or a new one. */
+static int take_node_port(struct podnet *net, struct service_list *old, const struct podnet_service *service,
+                          struct service_entry *ret, struct err *err)
+{
+    struct podnet_port port = {.proto = PODNET_TCP, .host_port = service->node_port};
+
+    if (service->proto != PODNET_TCP)
+        return err_set(err, ERR_UNSUPPORTED, "node port %u/udp needs NAT: %s", service->node_port,
+                       podnet_mode_text(net));
+    *ret = (struct service_entry){.proto = PODNET_TCP, .port = service->node_port, .fd = -1};
+    VEC_EACH(old, it)
+        if (it->proxy && it->port == service->node_port) {
+            ret->fd = take_fd(&it->fd);
+            ret->proxy = TAKE_PTR(it->proxy);
+            return 0;
+        }
+    ret->fd = port_hold(&port, err);
+    if (ret->fd < 0)
+        return -1;
+    ret->proxy = proxy_new(net, ret->fd);
+    return 0;
+}
+
+static int proxy_services(struct podnet *net, const struct podnet_service *services, size_t len,
+                          podnet_refused_fn refused, void *arg)
+{
+    struct service_list old = net->services;
+
+    net->services = (struct service_list){0};
+    for (size_t i = 0; i < len; i++) {
+        struct service_entry entry;
+        struct err why = {0};
+
+        if (!services[i].node_port)
+            continue;
+        if (take_node_port(net, &old, &services[i], &entry, &why) < 0) {
+            if (refused)
+                refused(arg, i, &why);
+            continue;
+        }
+        lead(net, entry.proxy, &services[i]);
+        vec_push(&net->services, entry);
+    }
+    services_free(&old);
+    return 0;
+}
+
+void services_drop_pod(struct podnet *net, const struct pod *pod)
+{
+    VEC_EACH(&net->services, it)
+        proxy_drop_pod(it->proxy, pod);
+}
+
+/* ---- all ---- */
+
 int podnet_services(struct podnet *net, const struct podnet_service *services, size_t len,
                     podnet_refused_fn refused, void *arg, struct err *err)
 {
     struct service_list old = net->services;
 
-    if (net->mode != PODNET_BRIDGE || !net->dnat)
-        return len ? err_set(err, ERR_UNSUPPORTED, "services need the bridge and NAT: %s",
-                             podnet_mode_text(net))
-                   : 0;
     if (len > PODNET_SERVICES_MAX)
         return err_set(err, ERR_LIMIT, "services have more than %d ports", PODNET_SERVICES_MAX);
+    if (!podnet_has_services(net))
+        return proxy_services(net, services, len, refused, arg);
     net->services = (struct service_list){0};
     for (size_t i = 0; i < len; i++) {
         struct err why = {0};

@@ -1,9 +1,12 @@
 """What pods may say beyond a command: hooks, probes of every kind, files that change while the pod runs,
 names, shared processes, limits of disk. All on real containers."""
 
+import http.server
 import json
 import os
+import socket
 import subprocess
+import threading
 
 import pytest
 
@@ -196,6 +199,40 @@ def test_pods_over_their_disk_limits_are_evicted(node):
         ("Evicted", 'Usage of EmptyDir volume "e" exceeds the limit "1Mi". ')
     assert "local ephemeral storage limit" in phase(node, "fat-layer", "Failed")["status"]["message"]
     event(node, "fat-claim", "VolumeTooFull")
+
+
+def test_probes_ask_other_hosts_by_address_and_name(node):
+    """From the machine's own network; the pods themselves serve nothing."""
+    class Server(http.server.ThreadingHTTPServer):
+        address_family = socket.AF_INET6
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.add((self.path, self.headers["Host"]))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    seen = set()
+    with Server(("::", 0), Answer) as server:  # both kinds of addresses
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        asked = {"asks-six": {"httpGet": {"host": "::1", "path": "/six", "port": port}},
+                 "asks-name": {"httpGet": {"host": "localhost", "path": "/named", "port": port}},
+                 "asks-tcp": {"tcpSocket": {"host": "::1", "port": port}},
+                 "asks-nobody": {"httpGet": {"host": "no-such-host.invalid", "port": port}}}
+        for name, probe in asked.items():
+            create(node, pod(name, "exec sleep 1000", spec={"terminationGracePeriodSeconds": 0},
+                             readinessProbe={**probe, "periodSeconds": 1, "timeoutSeconds": 5}))
+        for name in ("asks-six", "asks-name", "asks-tcp"):
+            until(node, name, lambda p: any(c["type"] == "Ready" and c["status"] == "True"
+                                            for c in p["status"].get("conditions", [])), "is ready")
+        event(node, "asks-nobody", "no-such-host.invalid")
+        assert not state(get(node, "asks-nobody"), "ready")
+        server.shutdown()
+    assert {("/six", f"[::1]:{port}"), ("/named", f"localhost:{port}")} <= seen
 
 
 def test_a_part_of_a_folder_that_hangs_holds_up_its_own_pod_only(node, tmp_path):

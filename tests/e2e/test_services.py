@@ -1,6 +1,7 @@
 """Services on real pods: cluster addresses, node ports, headless names, and how they follow the pods."""
 
 import json
+import shutil
 import socket
 import subprocess
 import urllib.request
@@ -268,3 +269,30 @@ def test_port_forward_to_a_service_and_to_a_listener_on_loopback(node):
         forward.terminate()
         forward.wait(10)
         forward.stdout.close()
+
+
+def test_without_a_bridge_node_ports_are_served_and_the_rest_is_said(tmp_path):
+    if not shutil.which("slirp4netns"):
+        pytest.skip("there is no slirp4netns")
+    lone = podkit.start(tmp_path, "--network", "slirp")
+    try:
+        for name in ("web-a", "web-b"):
+            podkit.create(lone, server(name))
+        for name in ("web-a", "web-b"):
+            podkit.phase(lone, name, "Running")
+        port = made(lone, service("web", type="LoadBalancer"))["ports"][0]["nodePort"]
+
+        def get():
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+                    return answer.read().decode()
+            except OSError as trouble:
+                return type(trouble).__name__
+        harness.wait(lambda: {get() for _ in range(4)} == {"web-a", "web-b"}, "both answer by the node port")
+        assert "NoClusterAddress" in lone.kubectl("describe", "service", "web").ok()
+        harness.wait(lambda: "<pending>" not in lone.kubectl("get", "service", "web").ok(), "it has the machine's address")
+        lone.kubectl("delete", "pod", "web-a").ok()
+        harness.wait(lambda: {get() for _ in range(4)} == {"web-b"}, "the one that is left answers")
+        assert "web" not in lone.kubectl("exec", "web-b", "--", "cat", "/etc/hosts").ok().split("Services")[1:]
+    finally:
+        podkit.close(lone)

@@ -210,7 +210,16 @@ static void put_clean(struct buf *out, const char *text)
             buf_putc(out, *text);
 }
 
-static void write_request(struct ask *ask, const struct json *get, const char *host)
+static void write_host(struct ask *ask, const char *host, uint16_t port)
+{
+    bool six = strchr(host, ':') && *host != '[';
+
+    buf_puts(&ask->out, six ? "Host: [" : "Host: ");
+    put_clean(&ask->out, host);
+    buf_printf(&ask->out, "%s:%u\r\n", six ? "]" : "", port);
+}
+
+static void write_request(struct ask *ask, const struct json *get, const char *host, uint16_t port)
 {
     bool has_host = false;
     const char *path = json_string_or(json_get(get, "path"), "/");
@@ -230,14 +239,14 @@ static void write_request(struct ask *ask, const struct json *get, const char *h
         buf_puts(&ask->out, "\r\n");
     }
     if (!has_host)
-        buf_printf(&ask->out, "Host: %s\r\n", host);
+        write_host(ask, host, port);
     buf_puts(&ask->out, "User-Agent: kube-probe/1.33\r\nAccept: */*\r\nConnection: close\r\n\r\n");
 }
 
 struct ask *ask_new(struct pod *pod, const struct ask_what *what, ask_fn fn, void *arg)
 {
     struct ask *ask = NEW(struct ask);
-    const char *host = json_string_or(json_get(what->http, "host"), "");
+    const char *host = what->host ? what->host : "";
 
     ask->loop = pod->engine->loop;
     ask->fd = -1;
@@ -247,11 +256,11 @@ struct ask *ask_new(struct pod *pod, const struct ask_what *what, ask_fn fn, voi
     ask->is_grpc = what->grpc != NULL;
     ask->https = streq(json_string_or(json_get(what->http, "scheme"), "HTTP"), "HTTPS");
     if (what->http)
-        write_request(ask, what->http, *host ? host : pod->facts.pod_ip);
+        write_request(ask, what->http, *host ? host : pod->facts.pod_ip, what->port);
     if (what->grpc)
         grpc_ask(&ask->out, what->grpc);
     ask->dial = *host && !streq(host, pod->facts.pod_ip)
-                    ? dial_host(pod->engine->loop, host, what->port, dialled, ask)
+                    ? dial_host(pod->engine, host, what->port, dialled, ask)
                     : dial_new(pod, what->port, dialled, ask);
     return ask;
 }

@@ -12,6 +12,7 @@ struct pod;
 struct ask_what {
     uint16_t port;
     const struct json *http; /* httpGet; NULL: none */
+    const char *host;        /* asked instead of the pod, from the host's network; NULL or "": the pod */
     const char *grpc;        /* a service; NULL: no gRPC */
 };
 

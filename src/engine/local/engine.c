@@ -356,6 +356,7 @@ void local_engine_close(struct local_engine *engine)
     engine->retry = NULL;
     offload_close(TAKE_PTR(engine->offload));
     claims_stop(engine);
+    dial_lookups_done(engine);
     loop_timer_free(engine->disk_timer);
     engine->disk_timer = NULL;
     if (engine->commit)

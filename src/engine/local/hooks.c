@@ -72,7 +72,7 @@ static int begin(struct hook *hook, const struct json *handler, struct err *err)
     static const struct runtime_stream_events events = {.ended = exec_ended, .failed = exec_failed};
     const struct json *command = json_at(handler, "exec.command"), *get = json_get(handler, "httpGet");
     struct run *run = hook->run;
-    struct ask_what what = {.http = get};
+    struct ask_what what = {.http = get, .host = json_get_string(get, "host")};
     const char *argv[HOOK_ARGS_MAX];
     struct runtime_exec exec = {.args = argv};
     size_t n = 0;

@@ -138,6 +138,7 @@ struct local_engine {
     struct commit *commit; /* waits for what was written to become durable; NULL: none */
     struct loop_timer *retry;
     struct offload *offload;
+    VEC(struct dial_lookup *) lookups; /* dial.c: names that are being looked up */
     struct loop_timer *disk_timer;
     int64_t measured_from;     /* monotonic */
     struct projects *projects; /* claims.c; NULL: the file system has no project quotas */
@@ -150,6 +151,7 @@ struct local_engine {
     struct loop_timer *services_timer;
     char *services_text, *service_names; /* services.c: as of the last look; NULL: none */
     char *services_refused;              /* those without their node port: "\nNAMESPACE/NAME\n…" */
+    struct map *services_told;           /* uids of services: that they have no address here */
     bool services_off;                   /* podnet cannot have what it was told */
     bool services_again;                 /* podnet is to be told, whatever it was told last */
     struct loop_timer *usage_timer;
@@ -342,8 +344,10 @@ void sweep_start(struct local_engine *engine);
 struct dial;
 struct dial *dial_new(struct pod *pod, uint16_t port, podnet_dial_fn fn, void *arg);
 void dial_cancel(struct dial *dial); /* NULL is fine */
-/* From the host's network, to an IPv4 address or "localhost". */
-struct dial *dial_host(struct loop *loop, const char *host, uint16_t port, podnet_dial_fn fn, void *arg);
+/* From the host's network, to an address or a name. */
+struct dial *dial_host(struct local_engine *engine, const char *host, uint16_t port, podnet_dial_fn fn,
+                       void *arg);
+void dial_lookups_done(struct local_engine *engine); /* after the offload is closed */
 
 /* ops.c */
 void ops_init(struct local_engine *engine);

@@ -191,6 +191,7 @@ static void begin(struct probe *probe)
     const struct json *get = json_get(probe->spec, "httpGet"), *tcp = json_get(probe->spec, "tcpSocket");
     const struct json *grpc = json_get(probe->spec, "grpc");
     struct ask_what what = {.http = get,
+                            .host = json_get_string(get ? get : tcp, "host"),
                             .grpc = grpc ? json_string_or(json_get(grpc, "service"), "") : NULL,
                             .port = ask_port(ctr_of(probe)->spec, json_get(get   ? get
                                                                            : tcp ? tcp

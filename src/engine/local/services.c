@@ -64,6 +64,7 @@ static void add_endpoints(struct look *look, const char *ns, const struct json *
         const struct pod *pod = value;
         struct podnet_endpoint to = {0};
 
+        to.pod = pod->uid;
         if (!pod->object || !streq(pod->ns, ns) || !service_takes_pod(service, pod->doc) ||
             inet_pton(AF_INET, json_at_string(pod->doc, "status.podIP"), &to.ip) != 1)
             continue;
@@ -76,7 +77,12 @@ static void add_endpoints(struct look *look, const char *ns, const struct json *
 
 static int by_address(const void *a, const void *b)
 {
-    return memcmp(a, b, sizeof(struct podnet_endpoint));
+    const struct podnet_endpoint *left = a, *right = b;
+    int order = memcmp(&left->ip, &right->ip, sizeof(left->ip));
+
+    if (order || left->port != right->port)
+        return order ? order : left->port - right->port;
+    return strcmp(left->pod, right->pod); /* without a bridge all have one address */
 }
 
 static void add_port(struct look *look, const struct object *object, const struct json *service,
@@ -99,10 +105,22 @@ static void add_port(struct look *look, const struct object *object, const struc
     buf_printf(&look->text, "%s/%s %08x %d %u %u %d:", object->ns, object->name, out.ip.s_addr, out.proto,
                out.port, out.node_port, out.sticky);
     for (size_t i = 0; i < out.len; i++)
-        buf_printf(&look->text, " %08x.%u", out.endpoints[i].ip.s_addr, out.endpoints[i].port);
+        buf_printf(&look->text, " %08x.%u %s", out.endpoints[i].ip.s_addr, out.endpoints[i].port,
+                   out.endpoints[i].pod);
     buf_putc(&look->text, '\n');
     vec_push(&look->ports, out);
     vec_push(&look->owners, object);
+}
+
+/* Once for each service: its name and address lead nowhere. */
+static void say_no_address(struct local_engine *engine, const struct object *service)
+{
+    if (map_get(engine->services_told, str_from(service->uid)))
+        return;
+    map_set(engine->services_told, str_from(service->uid), engine);
+    registry_event(engine->registry, service, "Warning", "NoClusterAddress",
+                   "Its address and name are not served on this machine, node ports are: pods have %s",
+                   podnet_mode_text(engine->net));
 }
 
 static void add_service(struct look *look, const struct object *object)
@@ -112,12 +130,16 @@ static void add_service(struct look *look, const struct object *object)
     struct in_addr addr;
 
     if (service_is_headless(service)) {
-        add_headless(look, object, service);
+        if (podnet_mode(look->engine->net) != PODNET_SLIRP) /* where a pod's address is every pod's */
+            add_headless(look, object, service);
         return;
     }
     if (inet_pton(AF_INET, ip, &addr) != 1 || json_len(json_at(service, "spec.selector")) == 0)
         return;
-    add_name(look, ip, object, "-");
+    if (podnet_has_services(look->engine->net))
+        add_name(look, ip, object, "-");
+    else
+        say_no_address(look->engine, object);
     JSON_EACH(json_at(service, "spec.ports"), port)
         add_port(look, object, service, port);
 }
@@ -130,7 +152,8 @@ static void refused(void *arg, size_t at, const struct err *err)
     const struct object *service = look->owners.v[at];
 
     buf_printf(&look->refused, "%s%s/%s\n", look->refused.len ? "" : "\n", service->ns, service->name);
-    registry_event(look->engine->registry, service, "Warning", "NodePortTaken", "%s", err->msg);
+    registry_event(look->engine->registry, service, "Warning",
+                   err->code == ERR_UNSUPPORTED ? "NodePortNotServed" : "NodePortTaken", "%s", err->msg);
 }
 
 static bool replace(char **kept, const struct buf *now)
@@ -253,13 +276,17 @@ void services_soon(struct local_engine *engine)
 
 static void on_service(void *arg, const struct store_event *event)
 {
-    (void)event;
-    services_soon(arg);
+    struct local_engine *engine = arg;
+
+    if (event->op == STORE_DELETED)
+        map_remove(engine->services_told, str_from(event->object->uid));
+    services_soon(engine);
 }
 
 void services_start(struct local_engine *engine)
 {
     engine->services_timer = loop_timer_new(engine->loop, look_at_all, engine);
+    engine->services_told = map_new();
     engine->services_again = true; /* an earlier daemon may have left some */
     store_watch(engine->store, KIND_SERVICE, NULL, store_revision(engine->store), on_service, NULL, engine,
                 &engine->service_watch, NULL);
@@ -273,6 +300,7 @@ void services_stop(struct local_engine *engine)
     free(engine->services_text);
     free(engine->service_names);
     free(engine->services_refused);
+    map_free(TAKE_PTR(engine->services_told));
     engine->service_watch = NULL;
     engine->services_timer = NULL;
     engine->services_text = engine->service_names = engine->services_refused = NULL;

@@ -7,6 +7,7 @@
 #include "podnet/nft.h"
 #include "podnet/test/box.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -203,6 +204,44 @@ static void test_slirp_pod_has_a_network_and_ports(void **state)
     podnet_free(net);
 }
 
+static void test_without_a_bridge_node_ports_are_carried_to_pods_in_turn(void **state)
+{
+    struct podnet_config config = {.mode = PODNET_SLIRP, .run_dir = run_dir};
+    struct podnet *net = NULL;
+    struct result a, b;
+    struct podnet_endpoint to[2];
+    struct podnet_service service = {
+        .proto = PODNET_TCP, .port = 80, .node_port = 30080, .endpoints = to, .len = 2};
+    struct err err = {0};
+    int servers[2], fd = -1;
+
+    (void)state;
+    if (podnet_open(loop, &config, &net, &err) < 0) {
+        print_message("slirp4netns: %s\n", err.msg);
+        skip();
+    }
+    assert_false(podnet_has_services(net));
+    a = add_ok(net, "a");
+    b = add_ok(net, "b");
+    servers[0] = listen_in(a.netns, INADDR_ANY, 80);
+    servers[1] = listen_in(b.netns, INADDR_ANY, 80);
+    to[0] = (struct podnet_endpoint){a.ip, 80, "a"};
+    to[1] = (struct podnet_endpoint){b.ip, 80, "b"};
+    assert_int_equal(podnet_services(net, &service, 1, NULL, NULL, &err), 0);
+    reach(NULL, INADDR_LOOPBACK, 30080, servers[0]);
+    reach(NULL, INADDR_LOOPBACK, 30080, servers[1]);
+    assert_int_equal(podnet_services(net, &service, 1, NULL, NULL, &err), 0); /* the same port goes on */
+    remove_ok(net, "a");
+    reach(NULL, INADDR_LOOPBACK, 30080, servers[1]);
+    reach(NULL, INADDR_LOOPBACK, 30080, servers[1]);
+    assert_int_equal(podnet_services(net, NULL, 0, NULL, NULL, &err), 0);
+    assert_int_equal(try_connect(NULL, INADDR_LOOPBACK, 30080, &fd), ECONNREFUSED);
+    close(servers[0]);
+    close(servers[1]);
+    remove_ok(net, "b");
+    podnet_free(net);
+}
+
 static void test_host_mode_gives_the_machines_network(void **state)
 {
     struct podnet *net = open_net(&(struct podnet_config){.mode = PODNET_HOST});
@@ -258,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_strays_are_removed_at_start),
         cmocka_unit_test(test_destroy_leaves_nothing),
         cmocka_unit_test(test_slirp_pod_has_a_network_and_ports),
+        cmocka_unit_test(test_without_a_bridge_node_ports_are_carried_to_pods_in_turn),
         cmocka_unit_test(test_host_mode_gives_the_machines_network),
         cmocka_unit_test(test_without_rights_it_is_the_hosts_network_and_says_why),
     };

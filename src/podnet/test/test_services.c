@@ -195,17 +195,31 @@ static void test_many_services_fit(void **state)
     teardown(&f);
 }
 
-static void test_network_without_a_bridge_has_none(void **state)
+static void note_refusal(void *arg, size_t at, const struct err *err)
+{
+    if (at != 1)
+        fail_msg("%s", err->msg);
+    *(struct err *)arg = *err;
+}
+
+static void test_network_without_a_bridge_has_node_ports_alone(void **state)
 {
     struct podnet *net = open_net(&(struct podnet_config){.mode = PODNET_HOST});
-    struct podnet_service service = {.proto = PODNET_TCP, .port = 80};
-    struct err err = {0};
+    int server = listen_in(NULL, INADDR_LOOPBACK, 8080);
+    struct podnet_endpoint to = {{htonl(INADDR_LOOPBACK)}, 8080, NULL};
+    struct podnet_service services[] = {
+        {.proto = PODNET_TCP, .port = 80, .node_port = 30081, .endpoints = &to, .len = 1},
+        {.proto = PODNET_UDP, .port = 53, .node_port = 30053, .endpoints = &to, .len = 1},
+    };
+    struct err err = {0}, refused = {0};
 
     (void)state;
-    assert_int_equal(podnet_services(net, NULL, 0, NULL, NULL, &err), 0);
-    assert_int_equal(podnet_services(net, &service, 1, NULL, NULL, &err), -1);
-    assert_int_equal(err.code, ERR_UNSUPPORTED);
-    podnet_free(net);
+    assert_false(podnet_has_services(net));
+    assert_int_equal(podnet_services(net, services, 2, note_refusal, &refused, &err), 0);
+    assert_int_equal(refused.code, ERR_UNSUPPORTED);
+    reach(NULL, INADDR_LOOPBACK, 30081, server);
+    podnet_free(net); /* with what it carries */
+    close(server);
 }
 
 int main(void)
@@ -217,7 +231,7 @@ int main(void)
         cmocka_unit_test(test_services_outlive_the_daemon_and_are_removed_with_the_last),
         cmocka_unit_test(test_taken_node_port_is_told_and_left_alone),
         cmocka_unit_test(test_many_services_fit),
-        cmocka_unit_test(test_network_without_a_bridge_has_none),
+        cmocka_unit_test(test_network_without_a_bridge_has_node_ports_alone),
     };
 
     return BOX_RUN(tests);
