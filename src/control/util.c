@@ -140,6 +140,14 @@ bool condition_is(const struct json *status, const char *type, const char *value
     return streq(json_get_string(condition_find(status, type), "status"), value);
 }
 
+static void set_or_remove(struct arena *arena, struct json *object, const char *key, const char *text)
+{
+    if (text)
+        json_set_string(arena, object, key, text);
+    else
+        json_remove(object, key);
+}
+
 bool condition_set(struct arena *arena, struct json *status, const char *type, const char *value,
                    const char *reason, const char *message, int64_t now)
 {
@@ -159,8 +167,8 @@ bool condition_set(struct arena *arena, struct json *status, const char *type, c
     json_set_string(arena, condition, "status", value);
     if (moved)
         time_set(arena, condition, "lastTransitionTime", now);
-    json_set_string(arena, condition, "reason", reason);
-    json_set_string(arena, condition, "message", message);
+    set_or_remove(arena, condition, "reason", reason);
+    set_or_remove(arena, condition, "message", message);
     return true;
 }
 

@@ -133,9 +133,13 @@ def test_what_happens_while_the_daemon_is_dead(node):
     seen = {"volumeMounts": [{"name": "h", "mountPath": str(node.folder)}]}
     create(node, pod("oom", then + "exec tail /dev/zero", spec=spec, resources={"limits": {"memory": "20Mi"}}, **seen),
            pod("fine", then + "echo bye", spec=spec, **seen), pod("bad", then + "exit 9", "OnFailure", spec=spec, **seen),
-           pod("gone", "exec sleep 1000", spec=spec), pod("stays", "exec sleep 1000", spec=spec))
+           pod("gone", "exec sleep 1000", spec=spec),
+           pod("stays", "exec sleep 1000", spec=spec, **{
+               kind: {"exec": {"command": ["sh", "-c", f"! [ -e {flag} ]"]}, "periodSeconds": 1, "failureThreshold": 99}
+               for kind in ("startupProbe", "readinessProbe")}, **seen))
     for name in ("oom", "fine", "bad", "gone", "stays"):
         phase(node, name, "Running")
+    node.kubectl("wait", "--for=condition=Ready", "pod/stays", "--timeout=20s").ok()
     uid = node.kubectl("get", "pod", "gone", "-o", "jsonpath={.metadata.uid}").ok()
     node.kill9()
     flag.touch()
@@ -150,7 +154,7 @@ def test_what_happens_while_the_daemon_is_dead(node):
     until(node, "bad", lambda p: state(p, "lastState").get("terminated", {}).get("exitCode") == 9, "runs again")
     ended = state(phase(node, "gone", "Failed"))["terminated"]
     assert (ended["reason"], ended["exitCode"]) == ("ContainerStatusUnknown", 137)
-    phase(node, "stays", "Running")
+    assert phase(node, "stays", "Running")["status"]["containerStatuses"][0]["ready"]  # as the last probe found it
 
 
 def small_work(chance, name, folder):

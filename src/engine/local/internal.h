@@ -314,7 +314,7 @@ void fit_check(struct pod *pod);
 void disk_start(struct local_engine *engine);
 
 /* probes.c */
-void probes_start(struct run *run);
+void probes_start(struct run *run, bool known); /* known: it ran already, ready and begun are as they were */
 void probes_stop(struct run *run);
 
 /* shutdown.c: the machine goes down. */

@@ -62,6 +62,16 @@ static void again(struct probe *probe)
     loop_timer_set(probe->timer, setting(probe, "periodSeconds", 10) * NSEC_PER_SEC);
 }
 
+/* initialDelaySeconds count from the start of the container. */
+static int64_t first_delay(const struct probe *probe)
+{
+    int64_t at =
+        ctr_of(probe)->started + json_int(json_get(probe->spec, "initialDelaySeconds"), 0) * NSEC_PER_SEC;
+    int64_t left = at - clock_now();
+
+    return left > 0 ? left : 0;
+}
+
 /* ---- what a try means ---- */
 
 static void succeeded(struct probe *probe)
@@ -77,7 +87,7 @@ static void succeeded(struct probe *probe)
         ctr->ready = !all->v[PROBE_READINESS].spec;
         for (int i = PROBE_READINESS; i < PROBES; i++)
             if (all->v[i].spec)
-                loop_timer_set(all->v[i].timer, 0);
+                loop_timer_set(all->v[i].timer, first_delay(&all->v[i]));
     } else if (probe->kind == PROBE_READINESS && probe->successes >= setting(probe, "successThreshold", 1)) {
         ctr->ready = true;
     }
@@ -227,17 +237,17 @@ static void on_timer(void *arg)
     }
 }
 
-void probes_start(struct run *run)
+void probes_start(struct run *run, bool known)
 {
     struct ctr *ctr = &run->pod->facts.ctrs[run->at];
     struct probes *probes;
-    bool any = false;
+    bool any = false, begun = known && ctr->begun, ready = known && ctr->ready;
 
     probes_stop(run);
     for (int i = 0; i < PROBES; i++)
         any = any || json_get(ctr->spec, probe_kinds[i].key);
-    ctr->begun = !json_get(ctr->spec, probe_kinds[PROBE_STARTUP].key);
-    ctr->ready = ctr->begun && !json_get(ctr->spec, probe_kinds[PROBE_READINESS].key);
+    ctr->begun = begun || !json_get(ctr->spec, probe_kinds[PROBE_STARTUP].key);
+    ctr->ready = ready || (ctr->begun && !json_get(ctr->spec, probe_kinds[PROBE_READINESS].key));
     run->probe_failed = false;
     if (!any)
         return;
@@ -253,8 +263,8 @@ void probes_start(struct run *run)
             continue;
         probe->spec = json_copy(&probes->arena, spec);
         probe->timer = loop_timer_new(run->pod->engine->loop, on_timer, probe);
-        if (i == PROBE_STARTUP || probes->started)
-            loop_timer_set(probe->timer, json_int(json_get(spec, "initialDelaySeconds"), 0) * NSEC_PER_SEC);
+        if ((i == PROBE_STARTUP) != probes->started)
+            loop_timer_set(probe->timer, first_delay(probe));
     }
 }
 

@@ -72,9 +72,10 @@ void run_begin(struct run *run)
 static void running(struct run *run)
 {
     struct ctr *ctr = ctr_of(run);
+    bool known = ctr->state == CTR_RUNNING; /* by an earlier daemon */
 
     ctr_started(ctr, run->started);
-    probes_start(run);
+    probes_start(run, known);
     engine_queue(run->pod);
 }
 
