@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 
 import harness
+import podkit
 from podkit import as_nobody, close, containers, create, needs, phase, pod, start, state, until
 
 pytestmark = needs
@@ -266,3 +267,55 @@ def test_pods_live_through_the_daemons_death(own_node):
     assert own_node.kubectl("logs", "short").ok() == "over\n"
     assert state(phase(own_node, "long", "Running"))["running"]["startedAt"] == before
     assert own_node.kubectl("exec", "long", "--", "echo", "alive").ok() == "alive\n"
+
+
+@pytest.fixture
+def cards_node(tmp_path):
+    """Two cards of a stand-in for NVIDIA's library, with a CDI file that gives each a device, a file and a variable."""
+    folder = pathlib.Path("/var/run/cdi")
+    spec = folder / f"berth-test-{os.getpid()}.json"
+    library = tmp_path / "libdriver.so"
+    library.write_text("driver\n")
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    spec.write_text(json.dumps({
+        "cdiVersion": "0.6.0", "kind": "nvidia.com/gpu",
+        "containerEdits": {"mounts": [{"hostPath": str(library), "containerPath": "/opt/libdriver.so",
+                                       "options": ["ro", "bind"]}]},
+        "devices": [{"name": str(i), "containerEdits": {
+            "deviceNodes": [{"path": f"/dev/card{i}", "type": "c", "major": 1, "minor": 3, "fileMode": 438}],
+            "env": [f"CARD=card{i}"]}} for i in range(2)]}))
+    daemon = harness.Daemon(tmp_path, "--agent", "on", env={
+        "BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER), "FAKE_GPUS": "2",
+        "LD_LIBRARY_PATH": str(harness.BUILD / "tests" / "data" / "fake-nvml")})
+    try:
+        yield daemon
+        close(daemon)
+    finally:
+        spec.unlink()
+        if made:
+            folder.rmdir()
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl on PATH")
+def test_cards_by_cdi_are_never_shared_and_kept_over_a_restart(cards_node):
+    node = cards_node
+    node.kubectl("create", "namespace", "nobody").ok()
+    os.chmod(node.socket_folder, 0o755)
+    show = "id -u; echo $CARD; ls /dev | grep card; echo x > /dev/$CARD && cat /opt/libdriver.so; exec sleep 1000"
+    card = {"resources": {"limits": {"nvidia.com/gpu": 1}}, "spec": {"terminationGracePeriodSeconds": 0}}
+    ns = ["-n", "nobody"]
+
+    def shown(name):
+        return harness.wait(lambda: (lambda out: out if "driver" in out else None)(
+            node.kubectl("logs", name, *ns).out), f"{name} shows its card").split()
+    for name in ("one", "two"):
+        as_nobody(node, name, show, **card)
+    found = {name: shown(name) for name in ("one", "two")}
+    assert sorted(found.values()) == [["65534", f"card{i}", f"card{i}", "driver"] for i in range(2)]
+    node.kill9()
+    node.start()
+    as_nobody(node, "three", show, **card)
+    harness.wait(lambda: "waits for 1 GPU" in node.kubectl("get", "pod", "three", *ns, "-o", "yaml").out, "it waits")
+    node.kubectl("delete", "pod", "two", *ns).ok()
+    assert shown("three") == found["two"]
