@@ -187,6 +187,9 @@ def test_ordinary_users_have_their_own_rights(node, tmp_path):
         as_nobody(node, "theirs", spec=volume(closed / "inner"), volumeMounts=mount)
         as_nobody(node, "sub", spec=volume(open_dir),
                   volumeMounts=[{**mount[0], "subPath": "closed/inner"}])
+        for name, setting in (("tuned", "net.ipv4.tcp_keepalive_time"), ("kernel", "net.core.somaxconn")):
+            as_nobody(node, name, "cat /proc/sys/net/ipv4/tcp_keepalive_time",
+                      spec={"securityContext": {"sysctls": [{"name": setting, "value": "77"}]}})
         as_nobody(node, "link", spec=volume("/proc/self/cwd"), volumeMounts=mount)
         as_nobody(node, "port", ports=[{"containerPort": 80, "hostPort": 81}])
         as_nobody(node, "cards", "echo $NVIDIA_VISIBLE_DEVICES-$CUDA_VISIBLE_DEVICES",
@@ -205,11 +208,13 @@ def test_ordinary_users_have_their_own_rights(node, tmp_path):
                           ("link", "Too many levels of symbolic links"), ("port", "below 1024 are for admins")):
             harness.wait(lambda n=name, w=why: w in node.kubectl(
                 "get", "events", *ns, "--field-selector", f"involvedObject.name={n}").out, f"{name} is refused")
-        for name in ("root", "another", "pids"):
+        for name in ("root", "another", "pids", "kernel"):
             harness.wait(lambda n=name: "CreateContainerConfigError" in node.kubectl("get", "pod", n, *ns).out,
                          f"{name} is refused")
         succeeds("whoami")
-        node.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/cards", *ns, "--timeout=20s").ok()
+        node.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/cards", "pod/tuned", *ns,
+                     "--timeout=20s").ok()
+        assert node.kubectl("logs", "tuned", *ns).ok() == "77\n"
         assert node.kubectl("logs", "cards", *ns).ok() == "void-\n"  # not what it says itself
         assert node.kubectl("logs", "whoami", *ns).ok() == "nobody 65534 65534 /nonexistent nobody\n"
     finally:

@@ -307,6 +307,9 @@ int pause_adopt(struct pod *pod, const char *id);
 bool pause_alive(struct pod *pod); /* true where none is wanted */
 void pause_remove(struct pod *pod);
 
+/* sysctls.c: those of securityContext, into out. ERR_FORBIDDEN: not this pod's to set. */
+int sysctls_read(const struct pod *pod, struct arena *arena, struct runtime_spec *out, struct err *err);
+
 /* fit.c */
 void fit_check(struct pod *pod);
 

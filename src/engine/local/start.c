@@ -285,6 +285,8 @@ static int set_security(struct start *s)
     if (!admin &&
         (json_bool(json_at(s->pod->doc, "spec.hostPID")) || json_bool(json_at(s->pod->doc, "spec.hostIPC"))))
         return err_set(s->err, ERR_FORBIDDEN, "hostPID and hostIPC are for admins");
+    if (sysctls_read(s->pod, s->arena, &s->out, s->err) < 0)
+        return -1;
     s->out.cap_add = string_list(s, json_get(caps, "add"));
     s->out.cap_drop = string_list(s, json_get(caps, "drop"));
     s->out.rootfs_readonly = json_bool(json_get(s->security, "readOnlyRootFilesystem"));

@@ -97,5 +97,7 @@ int subpath_open(const struct pod_user *user, int root, const char *path, struct
     if (fd < 0 && errno == ENOENT && make_beneath(root, path) == 0)
         fd = open_beneath(root, path);
     user_leave(&saved);
+    if (fd < 0 && errno == EXDEV)
+        return err_set(err, ERR_FORBIDDEN, "subPath '%s' leads out of the volume", path);
     return fd < 0 ? err_errno(err, errno, "subPath '%s'", path) : fd;
 }
