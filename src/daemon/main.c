@@ -342,7 +342,7 @@ static void on_power(void *arg, int signo)
         on_signal(arg, signo);
         return;
     }
-    log_info("%s: ending all pods, then myself", strsignal(signo));
+    log_info("the machine goes down: ending all pods, then myself");
     agent_shut_down(d->agent, end, d);
 }
 

@@ -236,6 +236,16 @@ bool cgroup_has_swap(const struct cgroup *cg)
     return path && access(path, F_OK) == 0;
 }
 
+/* cgroup v2 has files of a controller only where the folder above says so. */
+static void enable_controllers(const struct hierarchy *h)
+{
+    static const char *const wanted[] = {"+cpu", "+memory", "+pids"};
+    CLEANUP(free) char *file = mem_printf("%s/cgroup.subtree_control", h->mount);
+
+    for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
+        write_file(file, wanted[i]); /* one by one: none hinders the others */
+}
+
 void cgroup_make_parent(const struct cgroup *cg)
 {
     const struct hierarchy *h = find(cg, "cpu");
@@ -244,6 +254,8 @@ void cgroup_make_parent(const struct cgroup *cg)
     CLEANUP(free) char *file = NULL;
     char text[32];
 
+    if (h && !h->controllers)
+        enable_controllers(h);
     if (!dir || (mkdir(dir, 0755) < 0 && errno != EEXIST) || cpus < 1)
         return;
     file = mem_printf("%s/%s", dir, h->controllers ? "cpu.shares" : "cpu.weight");

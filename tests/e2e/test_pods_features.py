@@ -380,7 +380,7 @@ def test_attach_and_terminal(node):
 def test_too_many_commands_at_once(node):
     create(node, pod("busy", "sleep 1000", spec={"terminationGracePeriodSeconds": 0}))
     phase(node, "busy", "Running")
-    path = "/api/v1/namespaces/default/pods/busy/exec?command=sleep&command=5&stdout=1"
+    path = "/api/v1/namespaces/default/pods/busy/exec?command=cat&stdin=1&stdout=1"
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
                "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Protocol": "v4.channel.k8s.io"}
     held = []

@@ -5,6 +5,8 @@
 #include "base/test/test.h"
 #include "runtime/cgroup.h"
 
+#include <unistd.h>
+
 #define V1(name) "29 28 0:25 / /sys/fs/cgroup/" name " rw,relatime shared:9 - cgroup cgroup rw," name "\n"
 #define ROOT     "1 0 8:1 / / rw,relatime - ext4 /dev/vda rw\n"
 #define ALL_V1   ROOT V1("cpu") V1("cpuacct") V1("memory") V1("devices") V1("pids") V1("freezer")
@@ -163,6 +165,35 @@ static void test_figures_of_a_hybrid_machine_are_those_of_v1(void **state)
     fake_done(&fake);
 }
 
+static void check_file(const struct fake *fake, const char *name, const char *text)
+{
+    CLEANUP(free) char *path = mem_printf("%s/%s", fake->dir, name);
+    CLEANUP(buf_done) struct buf found = {0};
+
+    assert_int_equal(file_read(path, 100, &found, NULL), 0);
+    assert_string_equal(found.data, text);
+}
+
+/* A plain file keeps the end of longer text that was there: "+memory", then "+pids". */
+static void test_v2_has_controllers_switched_on_and_a_weight(void **state)
+{
+    CLEANUP(cgroup_free) struct cgroup *cg = NULL;
+    CLEANUP(free) char *weight = NULL;
+    struct fake fake;
+
+    (void)state;
+    fake_init(&fake);
+    fake_file(&fake, "u", "../../cgroup.subtree_control", "");
+    fake_file(&fake, "u", "../cpu.weight", "");
+    buf_printf(&fake.mounts, "30 28 0:26 / %s/u rw - cgroup2 cgroup2 rw\n", fake.dir);
+    assert_int_equal(cgroup_parse(buf_view(&fake.mounts), STR("cpu memory pids"), "/berth", &cg, NULL), 0);
+    cgroup_make_parent(cg);
+    check_file(&fake, "u/cgroup.subtree_control", "+pidsry");
+    weight = mem_printf("%ld", 100 * sysconf(_SC_NPROCESSORS_ONLN));
+    check_file(&fake, "u/berth/cpu.weight", weight);
+    fake_done(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_a_v2_mount_without_controllers_is_no_hybrid),
         cmocka_unit_test(test_what_is_missing_is_named),
         cmocka_unit_test(test_figures_of_v2),
+        cmocka_unit_test(test_v2_has_controllers_switched_on_and_a_weight),
         cmocka_unit_test(test_figures_of_a_hybrid_machine_are_those_of_v1),
     };
 
