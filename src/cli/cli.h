@@ -37,6 +37,9 @@ struct cli {
     const char *where;     /* what client talks to, for messages */
 };
 void cli_done(struct cli *cli);
+/* Another connection to the same daemon, for what is asked again and again: its arena may be reset between
+ * questions. Lives no longer than cli; ends with cli_done. */
+int cli_again(struct cli *cli, struct cli *ret);
 
 /* ---- verbs and their arguments ---- */
 

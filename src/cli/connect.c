@@ -154,6 +154,17 @@ static int connect_once(struct cli *cli)
     return CLI_OK;
 }
 
+int cli_again(struct cli *cli, struct cli *ret)
+{
+    int code;
+
+    *ret = (struct cli){
+        .server = cli->server, .data_flag = cli->data_flag, .ca_path = cli->ca_path, .token = cli->token};
+    code = connect_once(ret);
+    ret->where = code == CLI_OK ? arena_strdup(&cli->arena, ret->where) : NULL;
+    return code;
+}
+
 static bool is_json(const struct client_answer *answer)
 {
     for (size_t i = 0; i < answer->header_count; i++)

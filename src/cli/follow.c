@@ -68,22 +68,27 @@ static void say_state(struct cli *cli, const struct json *job, struct buf *last)
     buf_str(last, buf_view(&text));
 }
 
-/* Until it runs or is over. */
-static int wait_for_start(struct cli *cli, const char *id, bool quiet, struct reply *job)
+/* Until it runs or is over, which may be days: each look is forgotten. */
+static int wait_for_start(struct cli *cli, const char *id, bool quiet)
 {
     CLEANUP(buf_done) struct buf last = {0};
+    struct cli look;
+    bool over = false;
+    int code = cli_again(cli, &look);
 
-    for (;;) {
-        int code = cli_get(cli, job_target(cli, id, ""), job);
+    while (code == CLI_OK && !over) {
+        struct reply job;
 
-        if (code != CLI_OK)
-            return code;
-        if (!quiet)
-            say_state(cli, job->doc, &last);
-        if (!waits(json_string_or(json_get(job->doc, "state"), "")))
-            return CLI_OK;
-        usleep(LOOK_MSEC * 1000);
+        code = cli_get(&look, job_target(&look, id, ""), &job);
+        if (code == CLI_OK && !quiet)
+            say_state(&look, job.doc, &last);
+        over = code != CLI_OK || !waits(json_string_or(json_get(job.doc, "state"), ""));
+        arena_reset(&look.arena);
+        if (!over)
+            usleep(LOOK_MSEC * 1000);
     }
+    cli_done(&look);
+    return code;
 }
 
 int follow_job(struct cli *cli, const char *id, const char *name, bool quiet)
@@ -98,7 +103,7 @@ int follow_job(struct cli *cli, const char *id, const char *name, bool quiet)
         "\n== detached; %.60s goes on\n   its log:   berth logs -f %.60s\n   to end it: berth cancel %.60s\n",
         name, name, name);
     sigaction(SIGINT, &action, NULL);
-    code = wait_for_start(cli, id, quiet, &job);
+    code = wait_for_start(cli, id, quiet);
     /* the stream goes on over preemptions and ends with the job */
     if (code == CLI_OK && (code = print_job_log(cli, id, true, NULL)) == CLI_OK)
         code = cli_get(cli, job_target(cli, id, ""), &job);

@@ -16,9 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PROTOCOL   "berth-stream"
-#define FRAME      (1 << 18)
-#define SHOW_BYTES (64 << 20) /* between two lines about an upload */
+#define PROTOCOL       "berth-stream"
+#define FRAME          (1 << 18)
+#define SHOW_BYTES     (64 << 20) /* between two lines about an upload */
+#define SHOW_TTY_BYTES (4 << 20)  /* the same where the line is written over */
 
 extern char **environ;
 
@@ -67,6 +68,20 @@ static void write_registries(struct buf *out, const struct json *doc)
     }
 }
 
+/* buildah and skopeo take certificates as a folder with files *.crt. */
+static int write_cas(struct cli *cli, struct image_tools *tools, struct err *err)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    JSON_EACH(json_get(tools->doc, "registries"), it)
+        if (json_get_string(it, "ca"))
+            buf_printf(&text, "%s\n", json_get_string(it, "ca"));
+    if (!text.len)
+        return 0;
+    tools->cert_dir = tools->dir;
+    return file_write_atomic(arena_printf(&cli->arena, "%s/ca.crt", tools->dir), buf_view(&text), 0600, err);
+}
+
 static int write_files(struct cli *cli, struct image_tools *tools, struct err *err)
 {
     CLEANUP(buf_done) struct buf auth = {0};
@@ -85,7 +100,7 @@ static int write_files(struct cli *cli, struct image_tools *tools, struct err *e
     explicit_bzero(auth.data, auth.len);
     if (result == 0)
         result = file_write_atomic(tools->registries_conf, buf_view(&registries), 0600, err);
-    return result;
+    return result == 0 ? write_cas(cli, tools, err) : -1;
 }
 
 int image_tools_open(struct cli *cli, struct image_tools *ret)
@@ -133,79 +148,6 @@ void image_tools_done(struct image_tools *tools)
 
 /* ---- programs ---- */
 
-bool tool_exists(const char *name)
-{
-    CLEANUP(free) char *path = mem_strdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
-    struct str rest = str_from(path), part;
-
-    while (str_split(&rest, ':', &part)) {
-        CLEANUP(free) char *full = mem_printf("%.*s/%s", STR_ARG(part), name);
-
-        if (access(full, X_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* What it is to read lies in a pipe, which takes this little at once. */
-static int input_of(const char *text)
-{
-    int ends[2];
-
-    if (!text)
-        return open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (strlen(text) > 32768 || pipe2(ends, O_CLOEXEC) < 0)
-        return -1;
-    if (write(ends[1], text, strlen(text)) != (ssize_t)strlen(text)) {
-        close(ends[0]);
-        ends[0] = -1;
-    }
-    close(ends[1]);
-    return ends[0];
-}
-
-int tool_run(const char *const *argv, const char *in)
-{
-    CLEANUP(fd_close) int fd = input_of(in);
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t defaults;
-    int status = 0, rc;
-    pid_t pid;
-
-    fflush(stdout);
-    sigaction(SIGINT, &ignore, &before);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fd, 0);
-    posix_spawnattr_init(&attr);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGINT);
-    posix_spawnattr_setsigdefault(&attr, &defaults);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
-    rc = posix_spawnp(&pid, argv[0], &actions, &attr, (char *const *)(uintptr_t)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
-    while (rc == 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    sigaction(SIGINT, &before, NULL);
-    if (rc != 0)
-        return 127;
-    if (WIFSIGNALED(status))
-        return 128 + WTERMSIG(status);
-    return WEXITSTATUS(status);
-}
-
-void tool_arg(const char **argv, const char *arg)
-{
-    size_t n = 0;
-
-    while (argv[n])
-        n++;
-    if (n + 1 < TOOL_ARGS_MAX)
-        argv[n] = arg;
-}
-
 /* What builds keep (layers, for the next build) is the caller's, apart from podman's. */
 void buildah_args(struct cli *cli, const struct image_tools *tools, const char **argv)
 {
@@ -238,10 +180,21 @@ static void take_line(struct image_lines *lines, const char *line)
         lines->ok = true;
     } else if (starts_with(line, "fail ")) {
         lines->failed = true;
+        if (lines->tty)
+            fputs("\r\033[K", stderr);
         cli_fail(0, "%s", line + strlen("fail "));
+    } else if (lines->tty && starts_with(line, "layer ")) {
+        bool last = ends_with(line, ": done") || ends_with(line, ": already here");
+
+        fprintf(stderr, "\r%s\033[K%s", line, last ? "\n" : "");
     } else {
         fprintf(stderr, "%s\n", line);
     }
+}
+
+struct image_lines image_lines_new(void)
+{
+    return (struct image_lines){.tty = isatty(2)};
 }
 
 int image_lines_take(void *arg, struct str data)
@@ -262,6 +215,7 @@ static int send_frames(struct client *client, int fd, int64_t total, struct err 
 {
     CLEANUP(free) char *block = mem_alloc(FRAME + 4);
     int64_t done = 0, shown = 0;
+    bool tty = isatty(2);
     ssize_t n;
 
     do {
@@ -275,15 +229,16 @@ static int send_frames(struct client *client, int fd, int64_t total, struct err 
         if (client_write(client, (struct str){block, (size_t)n + 4}, err) < 0)
             return -1;
         done += n;
-        if (done - shown >= SHOW_BYTES) {
+        if (done - shown >= (tty ? SHOW_TTY_BYTES : SHOW_BYTES)) {
             shown = done;
-            if (total > done)
-                fprintf(stderr, "sent %lld of %lld MB\n", (long long)(done / 1000000),
-                        (long long)(total / 1000000));
-            else /* a pipe, or a folder on its way through tar */
-                fprintf(stderr, "sent %lld MB\n", (long long)(done / 1000000));
+            fprintf(stderr, "%ssent %lld", tty ? "\r" : "", (long long)(done / 1000000));
+            if (total > done) /* else a pipe, or a folder on its way through tar */
+                fprintf(stderr, " of %lld", (long long)(total / 1000000));
+            fprintf(stderr, " MB%s", tty ? "\033[K" : "\n");
         }
     } while (n > 0);
+    if (tty && shown)
+        fputs("\r\033[K", stderr);
     return 0;
 }
 
@@ -348,7 +303,7 @@ int image_upload(struct cli *cli, const char *path, const char *name)
 {
     CLEANUP(buf_done) struct buf target = {0};
     CLEANUP(fd_close) int fd = -1;
-    struct image_lines lines = {0};
+    struct image_lines lines = image_lines_new();
     struct err err = {0};
     char block[4096];
     int64_t size = 0;
@@ -361,6 +316,7 @@ int image_upload(struct cli *cli, const char *path, const char *name)
         return cli_fail(errno == ENOENT ? CLI_NOT_FOUND : CLI_FAILED, "open '%s': %s", path, strerror(errno));
     buf_puts(&target, "/v1/images/import?name=");
     buf_url_encode(&target, str_from(name));
+    buf_puts(&target, lines.tty ? "&progress=1" : "");
     code = cli_upgrade(cli, target.data);
     if (code == CLI_OK) {
         bool sent = send_frames(cli->client, fd, size, &err) == 0;

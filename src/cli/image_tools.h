@@ -2,11 +2,12 @@
  * the daemon's registries, and archives on their way to the daemon. */
 #pragma once
 
-#include "cli/cli.h"
+#include "cli/tool.h"
 
 /* The names of files, in a folder of mode 0700 that goes at the end. */
 struct image_tools {
     const char *dir, *auth, *registries_conf;
+    const char *cert_dir;   /* for --cert-dir; NULL: no registry has a CA of its own */
     const char *push_to;    /* where submit pushes; NULL: nowhere */
     const struct json *doc; /* the daemon's answer */
 };
@@ -21,23 +22,19 @@ const char *image_full_name(struct cli *cli, const char *name);
 /* The daemon's settings for a registry; NULL: none. */
 const struct json *image_registry(const struct image_tools *tools, const char *host);
 
-/* Runs a program to its end; Ctrl-C ends it, not us. in: what it reads, NULL: nothing. Its exit code; 127: it
- * is not there, 130: interrupted. */
-int tool_run(const char *const *argv, const char *in);
-bool tool_exists(const char *name);
 /* buildah's arguments up to its verb, NULL-ended, with room for more. */
-#define TOOL_ARGS_MAX 160
 void buildah_args(struct cli *cli, const struct image_tools *tools, const char **argv);
-void tool_arg(const char **argv, const char *arg);
 
 /* An archive (or the folder of an OCI layout) to the daemon's images, with a line for each layer. Returns an
  * exit code. */
 int image_upload(struct cli *cli, const char *path, const char *name);
-/* Prints a pull's or import's lines as they come; the last one decides. */
+/* Prints a pull's or import's lines as they come; the last one decides. On a terminal, which may ask for all
+ * of them (progress=1), a layer's line is written over until it is there. */
 struct image_lines {
     struct buf rest;
-    bool ok, failed;
+    bool tty, ok, failed;
 };
+struct image_lines image_lines_new(void);
 int image_lines_take(void *lines, struct str data);
 int image_build(struct cli *cli, struct image_tools *tools, const struct args *args, const char *dir,
                 const char *name);

@@ -70,6 +70,7 @@ int image_build(struct cli *cli, struct image_tools *tools, const struct args *a
                 const char *name)
 {
     const char *argv[TOOL_ARGS_MAX], *file = args_get(args, "file");
+    struct tool_error error;
     int code;
 
     if (!tool_exists("buildah"))
@@ -79,6 +80,8 @@ int image_build(struct cli *cli, struct image_tools *tools, const struct args *a
     tool_arg(argv, "--isolation=chroot");
     tool_arg(argv, args_has(args, "no-cache") ? "--no-cache" : "--layers");
     tool_arg(argv, arena_printf(&cli->arena, "--authfile=%s", tools->auth));
+    if (tools->cert_dir)
+        tool_arg(argv, arena_printf(&cli->arena, "--cert-dir=%s", tools->cert_dir));
     for (size_t i = 0; i < args->values.len; i++)
         if (streq(args->values.v[i].option->name, "build-arg"))
             tool_arg(argv, arena_printf(&cli->arena, "--build-arg=%s", args->values.v[i].value));
@@ -93,12 +96,12 @@ int image_build(struct cli *cli, struct image_tools *tools, const struct args *a
     tool_arg(argv, arena_printf(&cli->arena, "--tag=%s", image_full_name(cli, name)));
     tool_arg(argv, "--");
     tool_arg(argv, dir);
-    code = tool_run(argv, NULL);
+    code = tool_run(argv, NULL, false, &error);
     if (code == 127)
         return missing_buildah();
     if (code != 0) {
         hint();
-        return cli_fail(CLI_FAILED, "the build of '%s' failed", name);
+        return tool_fail(cli, &error, NULL, "the build of '%s' failed", name);
     }
     return CLI_OK;
 }
@@ -107,6 +110,7 @@ int image_hand_over(struct cli *cli, struct image_tools *tools, const char *name
 {
     const char *argv[TOOL_ARGS_MAX];
     const char *path = arena_printf(&cli->arena, "%s/image.tar", tools->dir);
+    struct tool_error error;
     int code;
 
     buildah_args(cli, tools, argv);
@@ -115,8 +119,8 @@ int image_hand_over(struct cli *cli, struct image_tools *tools, const char *name
     tool_arg(argv, "--disable-compression");
     tool_arg(argv, image_full_name(cli, name));
     tool_arg(argv, arena_printf(&cli->arena, "oci-archive:%s", path));
-    if (tool_run(argv, NULL) != 0)
-        return cli_fail(CLI_FAILED, "the image '%s' could not be packed", name);
+    if (tool_run(argv, NULL, true, &error) != 0)
+        return tool_fail(cli, &error, "", "the image '%s' was not packed", name);
     code = image_upload(cli, path, name);
     unlink(path);
     return code;

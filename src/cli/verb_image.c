@@ -49,7 +49,7 @@ int verb_image_list(struct cli *cli, const struct args *args)
 int verb_image_pull(struct cli *cli, const struct args *args)
 {
     CLEANUP(buf_done) struct buf target = {0};
-    struct image_lines lines = {0};
+    struct image_lines lines = image_lines_new();
     struct reply reply;
     struct err err = {0};
     int status = 0, code = cli_get(cli, "/version", &reply); /* connects */
@@ -58,6 +58,7 @@ int verb_image_pull(struct cli *cli, const struct args *args)
         return code;
     buf_puts(&target, "/v1/images/pull?name=");
     buf_url_encode(&target, str_from(args->rest[0]));
+    buf_puts(&target, lines.tty ? "&progress=1" : "");
     if (client_stream(cli->client, "POST", target.data, NULL, 0, (struct str){0}, &status, image_lines_take,
                       &lines, &err) < 0)
         code = cli_fail(CLI_FAILED, "%s", err.msg);

@@ -5,19 +5,30 @@
 #include "cli/image_tools.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <termios.h>
 #include <unistd.h>
 
 #define PASSWORD_MAX 16384
 
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signo)
+{
+    (void)signo;
+    interrupted = 1; /* read() ends, and the terminal gets its echo back */
+}
+
 static int read_line(const char *prompt, bool hidden, char text[PASSWORD_MAX])
 {
+    struct sigaction action = {.sa_handler = on_interrupt}, before;
     struct termios old, quiet;
     bool tty = isatty(0);
     size_t len = 0;
     char c;
 
+    sigaction(SIGINT, &action, &before);
     if (tty) {
         fputs(prompt, stderr);
         if (hidden && tcgetattr(0, &old) == 0) {
@@ -35,6 +46,9 @@ static int read_line(const char *prompt, bool hidden, char text[PASSWORD_MAX])
         tcsetattr(0, TCSAFLUSH, &old);
         fputc('\n', stderr);
     }
+    sigaction(SIGINT, &before, NULL);
+    if (interrupted)
+        exit(128 + SIGINT);
     return len > 0 ? 0 : -1;
 }
 
@@ -43,7 +57,7 @@ static int check(struct cli *cli, const char *registry, const char *user, const 
 {
     const char *argv[TOOL_ARGS_MAX] = {"skopeo", "login"};
     struct image_tools tools = {0};
-    const struct json *settings;
+    struct tool_error error;
     int code;
 
     if (!tool_exists("skopeo")) {
@@ -53,23 +67,30 @@ static int check(struct cli *cli, const char *registry, const char *user, const 
     code = image_tools_open(cli, &tools);
     if (code != CLI_OK)
         return code;
-    settings = image_registry(&tools, registry);
     tool_arg(argv, arena_printf(&cli->arena, "--authfile=%s/login.json", tools.dir));
     tool_arg(argv, arena_printf(&cli->arena, "--username=%s", user));
     tool_arg(argv, "--password-stdin");
-    if (json_bool(json_get(settings, "insecure")))
+    if (json_bool(json_get(image_registry(&tools, registry), "insecure")))
         tool_arg(argv, "--tls-verify=false");
+    if (tools.cert_dir)
+        tool_arg(argv, arena_printf(&cli->arena, "--cert-dir=%s", tools.cert_dir));
     tool_arg(argv, registry);
-    if (tool_run(argv, password) != 0)
-        code = cli_fail(CLI_DENIED, "registry %s does not take that (--no-check keeps it all the same)",
-                        registry);
+    if (tool_run(argv, password, true, &error) != 0)
+        code = tool_fail(cli, &error, registry, "the password was not kept (--no-check keeps it untried)");
     image_tools_done(&tools);
     return code;
 }
 
+/* "https://lab:5000/", as other programs want it, is lab:5000. */
+static const char *registry_of(struct cli *cli, const char *word)
+{
+    word = starts_with(word, "https://") ? word + 8 : starts_with(word, "http://") ? word + 7 : word;
+    return arena_strndup(&cli->arena, word, ends_with(word, "/") ? strlen(word) - 1 : strlen(word));
+}
+
 int verb_login(struct cli *cli, const struct args *args)
 {
-    const char *registry = args->rest[0], *user = args_get(args, "username");
+    const char *registry = registry_of(cli, args->rest[0]), *user = args_get(args, "username");
     struct json *body = json_new_object(&cli->arena);
     static char name[PASSWORD_MAX], password[PASSWORD_MAX];
     struct reply reply;
@@ -106,7 +127,7 @@ int verb_logout(struct cli *cli, const struct args *args)
     int code;
 
     buf_printf(&target, "/v1/logins?machine=%d&registry=", args_has(args, "machine"));
-    buf_url_encode(&target, str_from(args->rest[0]));
+    buf_url_encode(&target, str_from(registry_of(cli, args->rest[0])));
     code = cli_send(cli, "DELETE", target.data, NULL, &reply);
     if (code == CLI_OK)
         printf("Berth has forgotten the password at %s\n", args->rest[0]);

@@ -1,11 +1,5 @@
 /* berth push: what berth build made, to a registry. */
-#include "base/file.h"
-#include "base/mem.h"
 #include "cli/image_tools.h"
-
-#include <stdlib.h>
-
-#define CA_MAX (1 << 20) /* bytes of a CA file */
 
 /* What is at the registry now is what its name means from now on. */
 static void forget_local(struct cli *cli, const char *name)
@@ -18,36 +12,26 @@ static void forget_local(struct cli *cli, const char *name)
     (void)cli_ask(cli, &(struct call){.method = "DELETE", .target = target.data}, &reply);
 }
 
-/* buildah takes certificates as a folder with files *.crt. The daemon's file may not be here, or not for us.
- */
-static bool take_ca(struct cli *cli, const struct image_tools *tools, const char *path)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-
-    return path && file_read(path, CA_MAX, &text, NULL) == 0 &&
-           file_write_atomic(arena_printf(&cli->arena, "%s/ca.crt", tools->dir), buf_view(&text), 0600,
-                             NULL) == 0;
-}
-
 int image_push(struct cli *cli, struct image_tools *tools, const char *name, const char *dest)
 {
     const char *argv[TOOL_ARGS_MAX];
-    const struct json *settings = image_registry(tools, image_host_of(cli, dest));
+    const char *host = image_host_of(cli, dest);
+    struct tool_error error;
 
     if (!tool_exists("buildah"))
         return cli_fail(CLI_FAILED, "buildah is not installed here: apt install buildah");
     buildah_args(cli, tools, argv);
     tool_arg(argv, "push");
     tool_arg(argv, arena_printf(&cli->arena, "--authfile=%s", tools->auth));
-    if (json_bool(json_get(settings, "insecure")))
+    if (json_bool(json_get(image_registry(tools, host), "insecure")))
         tool_arg(argv, "--tls-verify=false");
-    if (take_ca(cli, tools, json_get_string(settings, "caFile")))
-        tool_arg(argv, arena_printf(&cli->arena, "--cert-dir=%s", tools->dir));
+    if (tools->cert_dir)
+        tool_arg(argv, arena_printf(&cli->arena, "--cert-dir=%s", tools->cert_dir));
     tool_arg(argv, image_full_name(cli, name));
     tool_arg(argv, arena_printf(&cli->arena, "docker://%s", image_full_name(cli, dest)));
-    if (tool_run(argv, NULL) != 0)
-        return cli_fail(CLI_FAILED, "'%s' could not be pushed to '%s' (berth login %s?)", name, dest,
-                        image_host_of(cli, dest));
+    if (tool_run(argv, NULL, false, &error) != 0)
+        return streq(name, dest) ? tool_fail(cli, &error, host, "'%s' was not pushed", name)
+                                 : tool_fail(cli, &error, host, "'%s' was not pushed to '%s'", name, dest);
     if (streq(image_full_name(cli, name), image_full_name(cli, dest)))
         forget_local(cli, name);
     return CLI_OK;

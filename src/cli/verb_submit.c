@@ -4,22 +4,20 @@
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "cli/image_tools.h"
-#include "net/client.h"
+#include "cli/submit.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#define LOOK_MSEC   250
-#define DELETE_SEC  60
-#define EVENTS_SEEN 256
+#define LOOK_MSEC  100
+#define DELETE_SEC 30 /* beyond the grace, until an earlier Job is gone */
 
 struct submit {
     struct cli *cli;
     const struct args *args;
     const char *file, *ns, *user, *name, *image;
     const char *earlier; /* how far a Job of that name is; NULL: there is none */
+    int64_t grace_sec;   /* that its pods have */
     struct json *docs;   /* array */
     struct json *job, *container;
     struct image_tools tools;
@@ -65,12 +63,25 @@ static bool has_login(const struct submit *s, const char *host)
     return image_registry(&s->tools, host) && !streq(host, "docker.io");
 }
 
+/* "me/net" is somebody's at Docker Hub; "net" alone is nobody's. */
+static bool says_where(const struct submit *s, const char *host)
+{
+    return !streq(host, "docker.io") || (strchr(s->image, '/') && has_login(s, host));
+}
+
+/* Not to be built: the machine itself, or a file. */
+static bool is_no_name(const char *image)
+{
+    return streq(image, "host") || starts_with(image, "oci:") || starts_with(image, "oci-archive:") ||
+           starts_with(image, "docker-archive:");
+}
+
 /* Where the image is to be pushed; NULL: to no registry. */
 static const char *push_target(struct submit *s)
 {
     const char *place = args_get(s->args, "registry"), *host = image_host_of(s->cli, s->image);
 
-    if (!place && !streq(host, "docker.io"))
+    if (!place && says_where(s, host))
         return has_login(s, host) ? s->image : NULL;
     if (!place)
         place = s->tools.push_to;
@@ -82,8 +93,9 @@ static int make_image(struct submit *s)
     const char *file = args_get(s->args, "file"), *target;
     int code;
 
-    if (!file && access("Dockerfile", F_OK) < 0) {
-        fprintf(stderr, "berth: no Dockerfile here, so '%s' is taken as it is\n", s->image);
+    if (is_no_name(s->image) || (!file && access("Dockerfile", F_OK) < 0)) {
+        fprintf(stderr, "berth: %s, so '%s' is taken as it is\n",
+                is_no_name(s->image) ? "nothing is to be built" : "no Dockerfile here", s->image);
         return CLI_OK;
     }
     code = image_tools_open(s->cli, &s->tools);
@@ -108,17 +120,6 @@ static int make_image(struct submit *s)
 
 /* ---- an earlier Job of that name ---- */
 
-static bool is_finished(const struct json *job, const char **how)
-{
-    JSON_EACH(json_at(job, "status.conditions"), it)
-        if (streq(json_get_string(it, "status"), "True") && (streq(json_get_string(it, "type"), "Complete") ||
-                                                             streq(json_get_string(it, "type"), "Failed"))) {
-            *how = json_get_string(it, "type");
-            return true;
-        }
-    return false;
-}
-
 static const char *job_path(const struct submit *s)
 {
     return arena_printf(&s->cli->arena, "/apis/batch/v1/namespaces/%s/jobs/%s", s->ns, s->name);
@@ -142,6 +143,7 @@ static bool agrees(const struct submit *s)
 /* Asked before the build; the earlier Job goes only when there is something to take its place. */
 static int look_at_earlier(struct submit *s)
 {
+    const struct json *how = NULL;
     struct reply reply;
     int code = ask_job(s, &reply);
 
@@ -149,10 +151,11 @@ static int look_at_earlier(struct submit *s)
         return code;
     if (reply.status != 200)
         return cli_fail(reply_exit(&reply), "%s", reply_message(s->cli, &reply));
-    s->earlier = "running";
-    if (!is_finished(reply.doc, &s->earlier) && !json_at(reply.doc, "metadata.deletionTimestamp") &&
+    if (!job_is_finished(reply.doc, &how) && !json_at(reply.doc, "metadata.deletionTimestamp") &&
         !args_has(s->args, "force") && !agrees(s))
         return cli_fail(CLI_CONFLICT, "job '%s' is still running: --force ends it and starts anew", s->name);
+    s->earlier = how ? json_get_string(how, "type") : "running";
+    s->grace_sec = json_int(json_at(reply.doc, "spec.template.spec.terminationGracePeriodSeconds"), 30);
     return CLI_OK;
 }
 
@@ -169,7 +172,7 @@ static int remove_earlier(struct submit *s)
                                   .target = arena_printf(&s->cli->arena, "%s?propagationPolicy=Foreground",
                                                          job_path(s))},
                    &reply);
-    for (int i = 0; code == CLI_OK && i < DELETE_SEC * 1000 / LOOK_MSEC; i++) {
+    for (int64_t i = 0; code == CLI_OK && i < (DELETE_SEC + s->grace_sec) * 1000 / LOOK_MSEC; i++) {
         code = ask_job(s, &reply);
         if (code != CLI_OK || reply.status == 404)
             return code;
@@ -217,126 +220,6 @@ static int apply(struct submit *s)
                json_string_or(json_get(it, "name"), ""), json_string_or(json_get(it, "result"), "applied"));
     }
     return CLI_OK;
-}
-
-/* ---- following ---- */
-
-static char detach_text[512]; /* what the signal handler writes */
-
-static void on_interrupt(int signo)
-{
-    (void)signo;
-    _exit(write(2, detach_text, strlen(detach_text)) < 0 ? CLI_FAILED : CLI_OK);
-}
-
-struct seen {
-    uint64_t hash[EVENTS_SEEN];
-    size_t len;
-};
-
-/* What happens to the pod before it runs: scheduling, pulls. */
-static void show_events(struct submit *s, const char *pod, struct seen *seen)
-{
-    CLEANUP(buf_done) struct buf target = {0};
-    struct reply reply;
-
-    buf_printf(&target, "/api/v1/namespaces/%s/events?fieldSelector=", s->ns);
-    buf_url_encode(&target, str_from("involvedObject.name="));
-    buf_url_encode(&target, str_from(pod));
-    if (cli_ask(s->cli, &(struct call){.method = "GET", .target = target.data}, &reply) != CLI_OK ||
-        reply.status != 200)
-        return;
-    JSON_EACH(json_get(reply.doc, "items"), it) {
-        const char *message = json_string_or(json_get(it, "message"), "");
-        uint64_t hash = str_hash(str_from(message));
-        bool known = false;
-
-        for (size_t i = 0; i < seen->len; i++)
-            known = known || seen->hash[i] == hash;
-        if (known || seen->len == EVENTS_SEEN)
-            continue;
-        seen->hash[seen->len++] = hash;
-        fprintf(stderr, "   %s: %s\n", json_string_or(json_get(it, "reason"), ""), message);
-    }
-}
-
-static int print_piece(void *arg, struct str data)
-{
-    int *status = arg;
-
-    if (*status == 200)
-        fwrite(data.s, 1, data.len, stdout);
-    fflush(stdout);
-    return 0;
-}
-
-static void follow_log(struct submit *s, const char *pod)
-{
-    CLEANUP(buf_done) struct buf target = {0};
-    struct err err = {0};
-    int status = 0;
-
-    buf_printf(&target, "/api/v1/namespaces/%s/pods/%s/log?follow=true", s->ns, pod);
-    (void)client_stream(s->cli->client, "GET", target.data, NULL, 0, (struct str){0}, &status, print_piece,
-                        &status, &err);
-    client_free(TAKE_PTR(s->cli->client)); /* the next question makes a new one */
-}
-
-/* The newest pod of the Job, and its phase; NULL: none yet. */
-static const char *newest_pod(struct submit *s, const char **phase)
-{
-    CLEANUP(buf_done) struct buf target = {0};
-    struct reply reply;
-    const char *best = NULL, *time = "";
-
-    buf_printf(&target, "/api/v1/namespaces/%s/pods?labelSelector=", s->ns);
-    buf_url_encode(&target, str_from("batch.kubernetes.io/job-name="));
-    buf_url_encode(&target, str_from(s->name));
-    if (cli_ask(s->cli, &(struct call){.method = "GET", .target = target.data}, &reply) != CLI_OK ||
-        reply.status != 200)
-        return NULL;
-    JSON_EACH(json_get(reply.doc, "items"), it)
-        if (strcmp(json_string_or(json_at(it, "metadata.creationTimestamp"), ""), time) >= 0) {
-            time = json_string_or(json_at(it, "metadata.creationTimestamp"), "");
-            best = json_at_string(it, "metadata.name");
-            *phase = json_string_or(json_at(it, "status.phase"), "Pending");
-        }
-    return best;
-}
-
-static int follow(struct submit *s)
-{
-    const char *how = NULL, *pod, *phase = NULL, *shown = "";
-    struct seen seen = {0};
-    struct reply reply;
-    int code;
-
-    snprintf(detach_text, sizeof(detach_text),
-             "\nberth: job '%s' goes on without you\n  berth logs -f -n %s job/%s\n", s->name, s->ns,
-             s->name);
-    signal(SIGINT, on_interrupt);
-    for (;;) {
-        pod = newest_pod(s, &phase);
-        if (pod && streq(phase, "Pending"))
-            show_events(s, pod, &seen);
-        if (pod && !streq(phase, "Pending") && !streq(pod, shown)) {
-            show_events(s, pod, &seen);
-            printf("== log of %s\n", pod);
-            shown = pod;
-            follow_log(s, pod);
-        }
-        code = ask_job(s, &reply);
-        if (code != CLI_OK)
-            return code;
-        if (reply.status != 200)
-            return cli_fail(CLI_NOT_FOUND, "job '%s' was deleted", s->name);
-        /* A pod that came and went between two looks still has its log to show. */
-        if (is_finished(reply.doc, &how) && (streq(pod, shown) || !pod))
-            break;
-        usleep(LOOK_MSEC * 1000);
-    }
-    printf("== job %s: %s\n", s->name, how);
-    return streq(how, "Complete") ? CLI_OK : CLI_FAILED;
 }
 
 static const char *who_asks(struct cli *cli)
@@ -396,5 +279,5 @@ int verb_submit(struct cli *cli, const struct args *args)
         code = apply(&s);
     if (code != CLI_OK || args_has(args, "detach"))
         return code;
-    return follow(&s);
+    return submit_follow(cli, s.ns, s.name);
 }

@@ -133,7 +133,7 @@ struct fetch {
     struct machine *machine;
     struct http_req *req;
     struct image_pull *pull;
-    bool gone;
+    bool all; /* every step is told, not only news */
 };
 
 static void fetch_free(struct fetch *fetch)
@@ -153,7 +153,7 @@ static void on_progress(void *arg, const struct image_progress *progress)
     struct fetch *fetch = arg;
     CLEANUP(buf_done) struct buf line = {0};
 
-    if (!progress_is_news(progress))
+    if (!fetch->all && !progress_is_news(progress))
         return;
     progress_line(&line, progress);
     http_stream_write(fetch->req, buf_view(&line));
@@ -189,7 +189,7 @@ void fetch_route(struct machine *machine, struct call *call)
     images_auths_of(machine->images, call->who.user, &login);
     if (login.len)
         auths[spec.auths_len++] = login.data;
-    *fetch = (struct fetch){.machine = machine, .req = call->req};
+    *fetch = (struct fetch){.machine = machine, .req = call->req, .all = query_bool(call, "progress")};
     vec_push(&machine->fetches, fetch);
     call->req->user = fetch;
     call->req->gone = on_gone;

@@ -25,6 +25,7 @@ struct import {
     uint32_t left; /* of the frame */
     int64_t room;  /* bytes that may still come */
     bool whole;    /* the last frame was there */
+    bool all;      /* every step is told, not only news */
 };
 
 static void import_free(struct import *import)
@@ -60,7 +61,7 @@ static void on_progress(void *arg, const struct image_progress *progress)
     struct import *import = arg;
     CLEANUP(buf_done) struct buf line = {0};
 
-    if (!progress_is_news(progress))
+    if (!import->all && !progress_is_news(progress))
         return;
     progress_line(&line, progress);
     http_conn_write(import->conn, buf_view(&line));
@@ -178,7 +179,7 @@ void import_route(struct machine *machine, struct call *call)
     struct import *import = NEW(struct import);
     struct err err = {0};
 
-    *import = (struct import){.machine = machine, .fd = -1};
+    *import = (struct import){.machine = machine, .fd = -1, .all = query_bool(call, "progress")};
     vec_push(&machine->imports, import);
     if (image_local_name(machine_owner(call), query_string(call, "name"), import->name, &err) < 0 ||
         make_file(import, &err) < 0) {

@@ -1,8 +1,11 @@
 /* Passwords for registries. They come in a body and leave only to the one whose they are, who needs them to
  * build and push; lists show names of users, not passwords. */
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "machine/internal.h"
+
+#define CA_MAX (256 << 10) /* bytes of a registry's CA file */
 
 static void add_registries(const struct machine *machine, struct arena *arena, struct json *doc)
 {
@@ -11,11 +14,13 @@ static void add_registries(const struct machine *machine, struct arena *arena, s
     for (size_t i = 0; i < machine->registries_len; i++) {
         const struct images_registry *from = &machine->registries[i];
         struct json *out = json_push_object(arena, list);
+        CLEANUP(buf_done) struct buf ca = {0};
 
         json_set_string(arena, out, "host", from->host);
         json_set_bool(arena, out, "insecure", from->insecure);
-        if (from->ca_file)
-            json_set_string(arena, out, "caFile", from->ca_file);
+        /* The text: the file may be on another machine than the caller, or not for their eyes. */
+        if (from->ca_file && file_read(from->ca_file, CA_MAX, &ca, NULL) == 0)
+            json_set_string(arena, out, "ca", ca.data ? ca.data : "");
         if (from->mirror) {
             json_set_string(arena, out, "mirror", from->mirror);
             json_set_bool(arena, out, "mirrorInsecure", from->mirror_insecure);

@@ -30,14 +30,21 @@ def free_port():
 
 
 class Registry:
-    """Debian's docker-registry on a free port; users {"name": "password"}, none: everybody may."""
+    """Debian's docker-registry on a free port; users {"name": "password"}, none: everybody may; tls: with a certificate
+    that `self.ca` vouches for."""
 
-    def __init__(self, folder, users=None):
+    def __init__(self, folder, users=None, tls=False):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True)
         self.host = f"127.0.0.1:{free_port()}"
         config = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(self.folder / "data")}},
                   "http": {"addr": self.host}, "log": {"level": "error"}}
+        if tls:
+            self.ca = self.folder / "ca.pem"
+            harness.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                         "-days", "2", "-subj", "/CN=lab", "-addext", "subjectAltName=IP:127.0.0.1",
+                         "-keyout", self.folder / "key.pem", "-out", self.ca]).ok()
+            config["http"]["tls"] = {"certificate": str(self.ca), "key": str(self.folder / "key.pem")}
         if users:
             lines = [harness.run(["htpasswd", "-Bbn", *pair]).ok().strip() for pair in users.items()]
             (self.folder / "users").write_text("\n".join(lines) + "\n")
@@ -144,6 +151,24 @@ class FakeRegistry:
         self.over.set()
         self.server.shutdown()
         self.server.server_close()
+
+
+def on_terminal(args, env, cwd=None):
+    """Runs a program on a terminal of its own; (exit status, all it wrote)."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    with subprocess.Popen([str(a) for a in args], stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd) as process:
+        os.close(theirs)
+        out = b""
+        with contextlib.suppress(OSError):  # the last one has closed it
+            while piece := os.read(ours, 65536):
+                out += piece
+    os.close(ours)
+    return process.returncode, out.decode(errors="replace")
 
 
 class Person:

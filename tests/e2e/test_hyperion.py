@@ -112,8 +112,8 @@ def test_submit_replaces_a_finished_job_and_tells_a_failed_one(node, bob, projec
     before = job(node, bob)["metadata"]["uid"]
     write(bob, project / "main.sh", "echo other; exit 3\n", 0o755)
     shown = bob.run(node, "berth", "submit", cwd=project)
-    assert shown.code == 1 and "== replace the earlier job (Complete)" in shown.out and "other\n" in shown.out
-    assert "== job awesome: Failed" in shown.out and job(node, bob)["metadata"]["uid"] != before
+    assert shown.code == 3 and "== replace the earlier job (Complete)" in shown.out and "other\n" in shown.out
+    assert "== job awesome: Failed: container awesome ended with status 3 (Error)" in shown.out and job(node, bob)["metadata"]["uid"] != before
 
 
 def test_ctrl_c_detaches_and_a_running_job_is_not_replaced_unasked(node, bob, project):
@@ -132,6 +132,23 @@ def test_ctrl_c_detaches_and_a_running_job_is_not_replaced_unasked(node, bob, pr
     assert "still running: --force" in bob.run(node, "berth", "submit", cwd=project).fails(6)
     write(bob, project / "main.sh", "echo third\n", 0o755)
     assert "third\n" in bob.run(node, "berth", "submit", "--force", cwd=project).ok()
+
+
+def test_submit_stays_with_the_job_over_a_restart_of_the_daemon(node, bob, project):
+    write(bob, project / "main.sh", "echo before; until [ -e /data/go ]; do sleep 0.05; done; echo after; exit 7\n", 0o755)
+    with subprocess.Popen([str(harness.BERTH), "submit"], cwd=project, user=bob.uid, group=bob.gid, extra_groups=[],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          env={"HOME": str(bob.home), "PATH": os.environ["PATH"],
+                               "BERTH_SERVER": f"unix:{node.socket}"}) as process:
+        before = ""
+        while not before.endswith("before\n"):
+            before += process.stdout.readline()
+        node.kill9()
+        node.start()
+        write(bob, bob.home / "go", "")
+        rest, _ = process.communicate(timeout=30)
+    assert process.returncode == 7 and rest.startswith("after\n"), rest
+    assert "Failed: container awesome ended with status 7" in rest
 
 
 def test_submit_with_a_registry(node, bob, project, registry):
@@ -295,7 +312,7 @@ def test_data_that_does_not_fit_is_refused_at_once(node, bob, tmp_path):
                                                                            "disk/").fails(1)
         assert not list(disk.iterdir())
     finally:
-        harness.run(["umount", disk]).ok()
+        harness.run(["umount", "-l", disk]).ok()
 
 
 def test_data_keeps_to_the_rights_of_the_user(node, bob, tmp_path):

@@ -34,6 +34,13 @@ def open_registry(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def tls_registry(tmp_path_factory):
+    found = labkit.Registry(tmp_path_factory.mktemp("tls") / "r", {"alice": PASSWORD}, tls=True)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
 def fakes():
     found = {kind: labkit.FakeRegistry(kind) for kind in ("lie", "stall", "drip", "slow", "good")}
     yield found
@@ -49,11 +56,12 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory, registry, open_registry, fakes, store):
+def node(tmp_path_factory, registry, open_registry, tls_registry, fakes, store):
     hosts = [registry.host, open_registry.host] + [f.host for f in fakes.values()]
     daemon = podkit.start(tmp_path_factory.mktemp("images"), "--image-stall", "2", "--registries",
                           ",".join([f"{h}=insecure" for h in hosts] +
-                                   [f"hub.example=mirror:{open_registry.host}+mirror-insecure"]),
+                                   [f"hub.example=mirror:{open_registry.host}+mirror-insecure",
+                                    f"{tls_registry.host}=ca:{tls_registry.ca}"]),
                           *labkit.open_socket(None))
     labkit.make_base(daemon, store)
     yield daemon
@@ -140,9 +148,52 @@ def test_copy_without_target_is_repaired(node, store, tmp_path):
     assert output(node, "guide") == "model\n"
 
 
-def test_wrong_password_is_refused_at_login(node, store, registry):
-    refused = berth(node, store, "login", registry.host, "-u", "alice", "--password-stdin", stdin="wrong\n")
-    assert "does not take that" in refused.fails(5)
+def test_registry_with_a_ca_of_its_own(node, store, tls_registry, tmp_path):
+    """Login, push, FROM and a pod's pull all believe the CA of the daemon's settings; nobody else's does."""
+    name = f"{tls_registry.host}/alice/secure:1"
+    berth(node, store, "login", f"https://{tls_registry.host}/", "-u", "alice", "--password-stdin", stdin=PASSWORD).ok()
+    build(node, store, tmp_path, name, "secure", "--no-import").ok()
+    berth(node, store, "push", name).ok()
+    harness.run(["buildah", f"--root={store}", f"--runroot=/run/berth-build-{os.geteuid()}", "rmi", "-f", name]).ok()
+    folder = labkit.write_project(tmp_path / "from", f"FROM {name}\nCMD [\"cat\", \"/hello\"]\n")
+    assert "layer sha256:" in berth(node, store, "build", "-t", "from-tls", "--no-import", folder).err
+    node.berth("apply", "-f", "-", stdin=image_pod("secure", name, "Always")).ok()
+    assert output(node, "secure") == "secure\n"
+    berth(node, store, "logout", tls_registry.host).ok()
+    other = name.replace("127.0.0.1", "localhost")
+    assert "certificate" in node.berth("image", "pull", other).fails(1)
+
+
+def test_failures_are_one_sentence_that_says_what_to_do(node, store, registry, open_registry, tmp_path):
+    berth(node, store, "logout", registry.host)
+    build(node, store, tmp_path, "said", "said", "--no-import").ok()
+
+    def last(code, *args, stdin=None):
+        return berth(node, store, *args, stdin=stdin).fails(code).splitlines()[-1]
+    assert last(5, "push", "said", f"{registry.host}/x:1") == \
+        f"berth: 'said' was not pushed to '{registry.host}/x:1': registry {registry.host} wants another name or " \
+        f"password: berth login {registry.host}"
+    assert last(1, "push", "said", "127.0.0.1:1/x:1").endswith("registry 127.0.0.1:1 cannot be reached: connection refused")
+    assert last(4, "push", "nothing", f"{registry.host}/x:1").endswith("there is no such image here; berth build makes it")
+    login = ["login", "-u", "alice", "--password-stdin"]
+    assert last(5, *login, registry.host, stdin="wrong\n").endswith(
+        f"registry {registry.host} does not take that name and password")
+    assert "connection refused" in last(1, *login, "127.0.0.1:1", stdin="x\n")
+    folder = labkit.write_project(tmp_path / "none", f"FROM {open_registry.host}/no/such\n")
+    assert last(4, "build", "-t", "x", folder) == \
+        f"berth: the build of 'x' failed: registry {open_registry.host} has no such image"
+
+
+def test_a_terminal_has_a_line_for_each_layer(node, store, open_registry, tmp_path):
+    name = f"{open_registry.host}/shown:1"
+    build(node, store, tmp_path, name, "shown", "--no-import").ok()
+    code, out = labkit.on_terminal([harness.BERTH, "push", name], labkit.build_env(node, store))
+    assert code == 0 and out.count("Copying blob") >= 2 and "\x1b[" in out, out
+    code, out = labkit.on_terminal([harness.BERTH, "image", "pull", name], labkit.build_env(node, store))
+    assert code == 0 and "layer 2 of 2" in out and out.count(": done\x1b[K\r\n") + out.count("already here") == 2, out
+    assert "\rlayer 2 of 2" in out and "downloading" in out
+    code, out = labkit.on_terminal([harness.BERTH, "push", name, "127.0.0.1:1/x"], labkit.build_env(node, store))
+    assert code == 1 and "Error:" not in out and out.rstrip().endswith("connection refused"), out
 
 
 def test_without_password_the_pull_fails_then_backs_off(node, private):

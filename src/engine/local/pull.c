@@ -190,7 +190,7 @@ static size_t read_auths(struct run *run, const char *auths[AUTHS_MAX + 1], stru
 
     if (account)
         n = read_secrets(run, json_get(object_json(account, &pod->scratch), "imagePullSecrets"), auths, n);
-    images_auths_of(pod->engine->images, *owner_of(run) ? owner_of(run) : "root", login);
+    images_auths_of(pod->engine->images, *owner_of(run) ? owner_of(run) : "system:admin", login);
     if (login->len)
         auths[n++] = login->data;
     return n;
