@@ -380,3 +380,14 @@ def test_builds_of_users_are_theirs_alone(node, store, alice, tmp_path):
     alice.run(node, "berth", "image", "rm", "hello").ok()
     assert "only admins" in alice.run(node, "berth", "image", "rm", "localhost/hello").fails(5)
     assert alice.run(node, "berth", "image", "gc").fails(5)
+
+
+def test_the_stop_signal_of_an_image_is_known_after_a_restart(node, store, tmp_path):
+    folder = labkit.write_project(tmp_path / "p", f"FROM {labkit.BASE}\nSTOPSIGNAL SIGUSR1\n")
+    berth(node, store, "build", "-t", "usr1:1", folder).ok()
+    create(node, image_pod("usr1", "usr1:1", spec={"terminationGracePeriodSeconds": 60}, command=[
+        "sh", "-c", "trap 'exit 0' USR1; echo up; while :; do sleep .1; done"]))
+    harness.wait(lambda: node.kubectl("logs", "usr1").out == "up\n", "the trap is set")
+    node.kill9()
+    node.start()
+    node.kubectl("delete", "pod", "usr1", timeout=20).ok()

@@ -207,6 +207,8 @@ int start_container(struct run *run, const char **reason, struct err *err); /* r
 void start_discard(struct run *run); /* what is left of its newest run: container, root */
 char *start_log_path(const struct pod *pod, const char *container, int restarts);
 char *start_dir(const struct pod *pod, const char *container, int restarts);
+char *start_signal_path(const struct pod *pod, const char *container,
+                        int restarts);         /* the image's, as text */
 extern const struct runtime_events run_events; /* run.c */
 
 /* run.c: what the runtime and the image store report; ending a container. */

@@ -8,8 +8,9 @@
 #include <fcntl.h>
 #include <signal.h>
 
-#define TERM_SEC      2          /* from TERM to KILL, at least, when preStop took all of the grace */
-#define LOG_TAIL_READ (16 << 10) /* bytes of a log that its end is looked for in */
+#define TERM_SEC        2 /* from TERM to KILL, at least, when preStop took all of the grace */
+#define SIGNAL_NAME_MAX 64
+#define LOG_TAIL_READ   (16 << 10) /* bytes of a log that its end is looked for in */
 
 static struct ctr *ctr_of(const struct run *run)
 {
@@ -231,15 +232,23 @@ static int signal_of(const char *name)
     return SIGTERM;
 }
 
+/* A daemon that took the container up does not hold its image: it was written down at the start. */
+static int stop_signal(const struct run *run)
+{
+    CLEANUP(free) char *path = start_signal_path(run->pod, ctr_of(run)->name, ctr_of(run)->restarts);
+    CLEANUP(buf_done) struct buf text = {0};
+
+    if (run->image)
+        return signal_of(run->image->config.stop_signal);
+    return file_read(path, SIGNAL_NAME_MAX, &text, NULL) < 0 ? SIGTERM : signal_of(text.data);
+}
+
 static void stop_now(struct run *run)
 {
     int64_t left = run->stop_by - clock_monotonic();
-    const struct image *image =
-        run->image ? run->image : images_find(run->pod->engine->images, ctr_of(run)->image_id);
 
     if (run->container)
-        runtime_stop(run->container, signal_of(image ? image->config.stop_signal : NULL),
-                     left > 0 ? left : 0);
+        runtime_stop(run->container, stop_signal(run), left > 0 ? left : 0);
 }
 
 static void pre_stop_over(struct run *run, const char *why)

@@ -42,6 +42,13 @@ char *start_dir(const struct pod *pod, const char *container, int restarts)
     return mem_printf("%s/ctr.%s.%d", pod->dir, container, restarts);
 }
 
+char *start_signal_path(const struct pod *pod, const char *container, int restarts)
+{
+    CLEANUP(free) char *dir = start_dir(pod, container, restarts);
+
+    return mem_printf("%s/stop-signal", dir);
+}
+
 char *start_log_path(const struct pod *pod, const char *container, int restarts)
 {
     return mem_printf("%s/logs/%s/%d.log", pod->dir, container, restarts);
@@ -520,6 +527,17 @@ static void set_log(struct start *s)
     s->out.log_max_files = LOCAL_LOG_FILES;
 }
 
+static int keep_signal(struct start *s)
+{
+    CLEANUP(free) char *path = start_signal_path(s->pod, s->ctr->name, s->ctr->restarts);
+    CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    s->reason = CREATE_ERROR;
+    if (fd < 0 || write(fd, s->config->stop_signal, strlen(s->config->stop_signal)) < 0)
+        return err_errno(s->err, errno, "write '%s'", path);
+    return 0;
+}
+
 static int prepare(struct start *s)
 {
     if (mount_root(s) < 0 || set_security(s) < 0 || set_env(s) < 0 || set_command(s) < 0)
@@ -560,6 +578,8 @@ int start_container(struct run *run, const char **reason, struct err *err)
     s.out.stdin_once = json_bool(json_get(ctr->spec, "stdinOnce"));
     s.out.init = streq(init, "true");
     result = prepare(&s);
+    if (result == 0 && s.config->stop_signal && *s.config->stop_signal)
+        result = keep_signal(&s);
     if (result == 0) {
         s.out.rootfs = s.rootfs;
         s.reason = CREATE_ERROR;
