@@ -89,7 +89,7 @@ def test_a_claim_holds_what_it_asked_for_and_no_more(node):
     wrote, said = write(node, "writer", "/p/second", 30)
     assert 8 <= wrote <= 10 and ("Disk quota exceeded" in said or "No space left" in said), said
     assert size(node, "writer")[1] >= 19
-    harness.wait(lambda: "VolumeFull" in node.kubectl("get", "events").out, "an event says so")
+    harness.wait(lambda: "VolumeFull" in node.kubectl("get", "events").out, "an event says so", 90)
     node.kubectl("exec", "writer", "--", "rm", "/p/second").ok()
     assert write(node, "writer", "/p/third", 5)[0] == 5
 

@@ -20,6 +20,7 @@ static void emptied(void *arg, pid_t pid, int status)
     (void)status;
     loop_child_free(engine->trash_rm);
     engine->trash_rm = NULL;
+    claims_sweep(engine);
     empty(engine);
 }
 
