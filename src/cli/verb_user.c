@@ -1,6 +1,10 @@
 /* berth user add|list. */
 #include "base/file.h"
+#include "base/yaml.h"
 #include "cli/cli.h"
+
+#include <errno.h>
+#include <sys/stat.h>
 
 int hand_out_kubeconfig(const char *text, const char *path)
 {
@@ -16,6 +20,46 @@ int hand_out_kubeconfig(const char *text, const char *path)
         return cli_fail(CLI_FAILED, "%s", err.msg);
     fprintf(stderr, "wrote %s\n", path);
     return CLI_OK;
+}
+
+static int write_in(struct cli *cli, const char *dir, const char *name, struct str text)
+{
+    const char *path = arena_printf(&cli->arena, "%s/%s", dir, name);
+    struct err err = {0};
+
+    if (file_write_atomic(path, text, 0600, &err) < 0)
+        return cli_fail(CLI_FAILED, "%s", err.msg);
+    fprintf(stderr, "wrote %s\n", path);
+    return CLI_OK;
+}
+
+/* The certificate and the key as files beside the kubeconfig, which then names them. */
+static int hand_out_files(struct cli *cli, const char *text, const char *dir)
+{
+    static const char *const parts[][3] = {
+        {"client-certificate-data", "client-certificate", "user.crt"},
+        {"client-key-data", "client-key", "user.key"},
+    };
+    struct json *doc, *user;
+    CLEANUP(buf_done) struct buf out = {0};
+    int code = CLI_OK;
+
+    if (!text || yaml_parse_one(str_from(text), &cli->arena, &doc, NULL) < 0 ||
+        !(user = json_get(json_item(json_get(doc, "users"), 0), "user")))
+        return cli_fail(CLI_FAILED, "the daemon sent no kubeconfig");
+    if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+        return cli_fail(CLI_FAILED, "make '%s': %s", dir, strerror(errno));
+    for (size_t i = 0; i < ARRAY_LEN(parts) && code == CLI_OK; i++) {
+        CLEANUP(buf_done) struct buf raw = {0};
+
+        if (!buf_base64_decode(&raw, json_str(json_get(user, parts[i][0]))))
+            return cli_fail(CLI_FAILED, "the daemon's kubeconfig has no %s", parts[i][0]);
+        json_remove(user, parts[i][0]);
+        json_set_string(&cli->arena, user, parts[i][1], parts[i][2]);
+        code = write_in(cli, dir, parts[i][2], buf_view(&raw));
+    }
+    yaml_write(&out, doc);
+    return code == CLI_OK ? write_in(cli, dir, "user.config", buf_view(&out)) : code;
 }
 
 int verb_user_add(struct cli *cli, const struct args *args)
@@ -42,6 +86,8 @@ int verb_user_add(struct cli *cli, const struct args *args)
         return CLI_OK;
     }
     fprintf(stderr, "user %s added\n", args->rest[0]);
+    if (args_has(args, "files"))
+        return hand_out_files(cli, json_get_string(reply.doc, "kubeconfig"), args_get(args, "files"));
     return hand_out_kubeconfig(json_get_string(reply.doc, "kubeconfig"), file);
 }
 

@@ -105,6 +105,7 @@ static const struct cli_option run_options[] = {
 static const struct cli_option user_add_options[] = {
     {'g', "group", "GROUP", "a group the user is in; may be repeated", NULL},
     {0, "kubeconfig", "FILE", "write the kubeconfig there (mode 0600) instead of to stdout", NULL},
+    {0, "files", "FOLDER", "write user.config, user.crt and user.key there, for ~/.kube", NULL},
     OPTION_OUTPUT("json yaml"),
     END,
 };

@@ -106,12 +106,14 @@ def lis(node):
 @pytest.fixture(scope="module")
 def kubectl(node, lis, tmp_path_factory):
     """kubectl with the files that the admins gave: ~/.kube/config, namespace cvlab."""
-    config = tmp_path_factory.mktemp("kube") / "config"
+    config = tmp_path_factory.mktemp("kube") / ".kube" / "config"
     node.kubectl("create", "namespace", "cvlab").ok()
     node.kubectl("annotate", "namespace", "cvlab", f"berth.dev/members={lis.name}").ok()
     for one in SETUP:
         node.kubectl("create", "-n", "cvlab", "-f", "-", stdin=json.dumps(one)).ok()
-    node.berth("user", "add", lis.name, "--kubeconfig", config).ok()
+    node.berth("user", "add", lis.name, "--files", config.parent).ok()
+    (config.parent / "user.config").rename(config)
+    assert sorted(os.listdir(config.parent)) == ["config", "user.crt", "user.key"]
     node.kubectl("config", "set-context", "--current", "--namespace=cvlab", kubeconfig=config).ok()
 
     def run(*args, **more):

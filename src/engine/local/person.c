@@ -13,7 +13,7 @@
 
 static int open_in(int root, const char *path, int flags, mode_t mode)
 {
-    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NONBLOCK)),
+    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC | ((flags & O_PATH) ? 0 : O_NONBLOCK)),
                            .mode = mode,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
 
