@@ -154,14 +154,17 @@ def test_probes(node):
     create(node,
            pod("healthy", "sleep .5; mkdir /tmp/w; echo ok > /tmp/w/ok; cd /tmp/w; exec python3 -m http.server 8080",
                "Always", ports=[{"containerPort": 8080, "name": "web", "hostPort": 18080}],
-               startupProbe={"exec": {"command": ["test", "-e", "/tmp/w/ok"]}, "periodSeconds": 1},
+               startupProbe={"exec": {"command": ["sh", "-c", "echo >> /tmp/asked; test -e /tmp/w/ok"]},
+                             "periodSeconds": 1},
                readinessProbe={"httpGet": {"path": "/ok", "port": "web"}, "periodSeconds": 1}),
            pod("sick", "exec sleep 1000", "Always", spec={"terminationGracePeriodSeconds": 1},
                livenessProbe={"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}))
     node.kubectl("wait", "--for=condition=Ready", "pod/healthy", "--timeout=20s").ok()
     with urllib.request.urlopen("http://127.0.0.1:18080/ok", timeout=10) as answer:
         assert answer.read() == b"ok\n"
+    asked = node.kubectl("exec", "healthy", "--", "cat", "/tmp/asked").ok()
     until(node, "sick", lambda p: p["status"]["containerStatuses"][0]["restartCount"] > 0, "is restarted")
+    assert node.kubectl("exec", "healthy", "--", "cat", "/tmp/asked").ok() == asked  # it has started: nobody asks again
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl on PATH")

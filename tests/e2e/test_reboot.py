@@ -140,6 +140,7 @@ def test_what_happens_while_the_daemon_is_dead(node):
     for name in ("oom", "fine", "bad", "gone", "stays"):
         phase(node, name, "Running")
     node.kubectl("wait", "--for=condition=Ready", "pod/stays", "--timeout=20s").ok()
+    conditions = get(node, "stays")["status"]["conditions"]
     uid = node.kubectl("get", "pod", "gone", "-o", "jsonpath={.metadata.uid}").ok()
     node.kill9()
     flag.touch()
@@ -154,7 +155,7 @@ def test_what_happens_while_the_daemon_is_dead(node):
     until(node, "bad", lambda p: state(p, "lastState").get("terminated", {}).get("exitCode") == 9, "runs again")
     ended = state(phase(node, "gone", "Failed"))["terminated"]
     assert (ended["reason"], ended["exitCode"]) == ("ContainerStatusUnknown", 137)
-    assert phase(node, "stays", "Running")["status"]["containerStatuses"][0]["ready"]  # as the last probe found it
+    assert get(node, "stays")["status"]["conditions"] == conditions  # as the last probe found it
 
 
 def small_work(chance, name, folder):

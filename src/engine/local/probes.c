@@ -126,7 +126,9 @@ static void conclude(struct probe *probe, const char *why)
     if (run->probe_failed && !run->stopping)
         run_stop(run, setting(probe, "terminationGracePeriodSeconds",
                               json_int(json_at(pod, "spec.terminationGracePeriodSeconds"), LOCAL_GRACE_SEC)));
-    else if (probe->kind != PROBE_STARTUP || why)
+    else if (probe->kind == PROBE_STARTUP && !why)
+        loop_timer_stop(probe->timer); /* of its time-out: it has done its work */
+    else
         again(probe);
 }
 

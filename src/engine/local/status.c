@@ -153,6 +153,16 @@ static const char *uninitialized(struct arena *arena, const struct facts *facts)
     return arena_strndup(arena, text.data, text.len);
 }
 
+/* Where something runs it has one, also while a new daemon has not looked yet. */
+static bool has_sandbox(const struct facts *facts)
+{
+    bool alive = false;
+
+    for (size_t i = 0; i < facts->len; i++)
+        alive = alive || ctr_alive(&facts->ctrs[i]);
+    return facts->sandbox || alive;
+}
+
 static void write_conditions(struct arena *arena, struct json *status, const struct facts *facts,
                              const char *phase, int64_t now)
 {
@@ -161,8 +171,8 @@ static void write_conditions(struct arena *arena, struct json *status, const str
     const char *ready = !done && !failed && !why ? "True" : "False";
     const char *reason = done ? "PodCompleted" : failed ? "PodFailed" : why ? "ContainersNotReady" : NULL;
 
-    condition_set(arena, status, "PodReadyToStartContainers", facts->sandbox ? "True" : "False", NULL, NULL,
-                  now);
+    condition_set(arena, status, "PodReadyToStartContainers", has_sandbox(facts) ? "True" : "False", NULL,
+                  NULL, now);
     if (plan_initialized(facts) || done)
         condition_set(arena, status, "Initialized", "True", done ? "PodCompleted" : NULL, NULL, now);
     else
