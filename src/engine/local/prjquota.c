@@ -25,7 +25,7 @@
 #define SYS_quotactl_fd 443
 #endif
 #define MOUNTINFO_MAX (16 << 20)
-#define PROJECT(cmd)  ((int)QCMD(cmd, PRJQUOTA))
+#define PROJECT(cmd)  ((int)((unsigned)(cmd) << SUBCMDSHIFT | PRJQUOTA))
 #define QUOTA_BLOCK   1024 /* what limits are counted in */
 
 struct prjquota {
