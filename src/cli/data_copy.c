@@ -194,7 +194,7 @@ static int put_folder(struct data *data, const char *local, const char *remote, 
 static int put_path(struct data *data, const char *local, const char *remote, int depth)
 {
     const char *why = NULL;
-    struct stat st, link;
+    struct stat st = {0}, link = {0};
 
     if (depth > DATA_DEPTH_MAX)
         return cli_fail(CLI_FAILED, "'%s' is too deep", local);

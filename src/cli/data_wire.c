@@ -112,7 +112,7 @@ int data_list(struct data *data, const char *path, bool deep, struct json *items
 
     json_set_bool(&data->cli->arena, request, "deep", deep);
     code = data_send(data, request);
-    while (code == CLI_OK && (code = data_answer(data, &entry)) == CLI_OK) {
+    while (code == CLI_OK && (code = data_answer(data, &entry)) == CLI_OK && entry) {
         if (json_bool(json_get(entry, "end"))) {
             tell_missing(data, entry);
             break;

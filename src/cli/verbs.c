@@ -364,17 +364,19 @@ const struct verb verbs[] = {
      "  mkdir awesome-project && cd awesome-project && berth init awesome-project", .min_args = 1,
      .max_args = 1, .run = verb_init},
     {"submit", "[DIR]", "Build, push and run the project in this folder", submit_options,
-     "An earlier finished job of the same name is replaced. Then the log is shown until the job ends; "
-     "Ctrl-C\n"
-     "leaves it running. Without a registry the image goes straight to the daemon.",
+     "An earlier finished job of the same name is replaced. Then the log is shown until the job ends, also "
+     "over\n"
+     "a restart of the daemon; Ctrl-C leaves it running. The exit status is that of the job's container.\n"
+     "Without a registry the image goes straight to the daemon.",
      "  berth submit\n"
      "  berth submit --force -d",
      .max_args = 1, .run = verb_submit},
     {"data put", "FILE|FOLDER [WHERE]", "Copy data to the machine that runs your jobs", NULL,
      "WHERE is below your home there, below your scratch (scratch:a/b), or absolute. What was interrupted "
      "goes\n"
-     "on where it stopped; what is there already is left out. Files appear whole, with their checksums "
-     "right.",
+     "on where it stopped; what is there already does not move again. Files appear whole, with their "
+     "checksums\n"
+     "right. Links to folders, and what cannot be read, are left out with a line each.",
      "  berth data put train.csv awesome-project/\n"
      "  berth data put ./images scratch:awesome-project",
      .min_args = 1, .max_args = 2, .run = verb_data_put},

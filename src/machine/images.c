@@ -76,6 +76,11 @@ void images_remove_route(struct machine *machine, struct call *call)
         call_fail_err(call, &err);
         return;
     }
+    if (!images_find(machine->images, name)) {
+        err_set(&err, ERR_NOT_FOUND, "there is no image '%s' here", name);
+        call_fail_err(call, &err);
+        return;
+    }
     if (!access_is_admin(&call->who) && (!starts_with(name, IMAGE_HOST_OWN "/") || !is_visible(call, name))) {
         failure_set(&call->failure, call->arena, 403, "Forbidden",
                     "forbidden: '%s' is for everybody; only admins remove it", name);
