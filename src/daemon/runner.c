@@ -128,6 +128,15 @@ static void sleep_until(struct runner *runner, struct work *work, int64_t wake_a
     set_timer(runner);
 }
 
+void runner_enqueue_within(struct runner *runner, enum controller controller, const char *uid, int64_t delay)
+{
+    struct work *work = work_need(runner, controller, uid);
+    int64_t at = clock_monotonic() + delay;
+
+    if (!work->queued && (work->place == HEAP_OUT || work->wake_at > at))
+        sleep_until(runner, work, at);
+}
+
 static void wake(struct runner *runner, struct work *work)
 {
     if (work->place == HEAP_OUT)

@@ -1,10 +1,13 @@
 /* Which services a change concerns, and what is shown to their controller. Where a namespace has no service a
  * change of a pod costs one look-up. Elsewhere what matters of each pod is kept, so that most changes of pods
  * end with a comparison, and a look at a service reads no documents but its own. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "control/endpoints.h"
 #include "control/util.h"
 #include "daemon/runner_internal.h"
+
+#define GATHER_NSEC (50 * NSEC_PER_MSEC) /* changes of pods; each rewrites all addresses of a service */
 
 struct digest {
     int64_t rv;
@@ -94,7 +97,7 @@ void runner_endpoints_pod(struct runner *runner, const struct object *pod, const
         const struct json *service = digest_of(runner, *it);
 
         if (endpoints_concerns(service, is) || (was && endpoints_concerns(service, was)))
-            runner_enqueue(runner, CONTROLLER_ENDPOINTS, (*it)->uid);
+            runner_enqueue_within(runner, CONTROLLER_ENDPOINTS, (*it)->uid, GATHER_NSEC);
     }
 }
 

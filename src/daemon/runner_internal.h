@@ -71,6 +71,8 @@ struct runner {
 
 /* runner.c */
 void runner_enqueue(struct runner *runner, enum controller controller, const char *uid);
+/* … not at once, where more of the same is likely to come. */
+void runner_enqueue_within(struct runner *runner, enum controller controller, const char *uid, int64_t delay);
 
 /* runner_watch.c: what a change means for whom. */
 void runner_event(void *arg, const struct store_event *event);
