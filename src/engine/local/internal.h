@@ -69,6 +69,7 @@ struct pod_user {
     gid_t groups[IMAGE_GROUPS_MAX];
     size_t groups_len;
     char name[64], group[64], home[1024];
+    char group_lines[1024]; /* /etc/group of the others, as far as they fit */
 };
 
 struct pod {
@@ -240,6 +241,7 @@ int user_mkdir(const struct pod_user *user, const char *path, struct err *err); 
 /* person.c */
 struct person {
     const char *name, *group, *home;
+    const char *group_lines; /* of further groups, as /etc/group has them; NULL: none */
     uid_t uid;
     gid_t gid;
 };

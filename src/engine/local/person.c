@@ -73,6 +73,24 @@ static void add_line(int root, const char *path, unsigned id, const char *name, 
     (void)n;
 }
 
+/* The other groups, so that `groups` and shells that call it find names. */
+static void add_groups(int root, const char *lines)
+{
+    struct str all = str_from(lines ? lines : ""), line, field;
+
+    while (str_split(&all, '\n', &line)) {
+        CLEANUP(free) char *text = mem_printf("%.*s\n", STR_ARG(line)), *name = NULL;
+        uint64_t gid = 0;
+
+        for (int i = 0; i < 3 && str_split(&line, ':', &field); i++) {
+            if (i == 0)
+                name = mem_printf("%.*s", STR_ARG(field));
+            else if (i == 2 && str_to_uint(field, &gid))
+                add_line(root, "/etc/group", (unsigned)gid, name, text);
+        }
+    }
+}
+
 static void make_home(int root, const char *home, uid_t uid, gid_t gid)
 {
     CLEANUP(free) char *parent = mem_strdup(home);
@@ -103,5 +121,6 @@ void person_add(const char *rootfs, const struct person *person)
     add_line(root, "/etc/passwd", person->uid, person->name, account);
     if (*person->group && !strpbrk(person->group, ":\n/"))
         add_line(root, "/etc/group", person->gid, person->group, group);
+    add_groups(root, person->group_lines);
     make_home(root, person->home, person->uid, person->gid);
 }

@@ -245,8 +245,12 @@ static int set_admin_user(struct start *s)
 static void add_person(struct start *s)
 {
     const struct pod_user *user = &s->pod->user;
-    struct person person = {
-        .name = user->name, .group = user->group, .home = s->home, .uid = s->out.uid, .gid = s->out.gid};
+    struct person person = {.name = user->name,
+                            .group = user->group,
+                            .home = s->home,
+                            .group_lines = user->group_lines,
+                            .uid = s->out.uid,
+                            .gid = s->out.gid};
 
     if (s->host || s->out.uid == 0)
         return;

@@ -23,6 +23,18 @@ static bool is_admin(const struct local_engine *engine, const char *name)
     return false;
 }
 
+/* A line of /etc/group for it, as far as there is room. */
+static void name_group(struct pod_user *user, gid_t gid)
+{
+    size_t len = strlen(user->group_lines), room = sizeof(user->group_lines) - len;
+    struct group group, *found = NULL;
+    char text[16384];
+
+    if (getgrgid_r(gid, &group, text, sizeof(text), &found) == 0 && found &&
+        (size_t)snprintf(user->group_lines + len, room, "%s:x:%u:\n", found->gr_name, (unsigned)gid) >= room)
+        user->group_lines[len] = '\0';
+}
+
 static void take_groups(struct pod_user *user, const char *name)
 {
     gid_t all[IMAGE_GROUPS_MAX];
@@ -31,8 +43,10 @@ static void take_groups(struct pod_user *user, const char *name)
     if (getgrouplist(name, user->gid, all, &len) < 0)
         len = IMAGE_GROUPS_MAX; /* more than that: the first ones */
     for (int i = 0; i < len; i++)
-        if (all[i] != user->gid)
+        if (all[i] != user->gid) {
             user->groups[user->groups_len++] = all[i];
+            name_group(user, all[i]);
+        }
 }
 
 bool user_known_at_once(const struct local_engine *engine, const struct json *pod, struct pod_user *ret)

@@ -91,6 +91,18 @@ static void test_a_root_without_anything_gets_account_group_and_home(void **stat
     assert_int_equal(st.st_uid, getuid());
 }
 
+static void test_further_groups_get_their_names(void **state)
+{
+    struct person person = lis();
+    CLEANUP(free)
+    char *group = mem_printf("lab:x:%u:\nvision:x:70002:\nshared:x:70003:\n", (unsigned)getgid());
+
+    make(*state, "/etc");
+    person.group_lines = "vision:x:70002:\nshared:x:70003:\n";
+    person_add(((struct root *)*state)->dir, &person);
+    expect(*state, "/etc/group", group);
+}
+
 static void test_bash_is_the_shell_where_there_is_one(void **state)
 {
     const struct person person = lis();
@@ -151,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_root_without_anything_gets_account_group_and_home, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_further_groups_get_their_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bash_is_the_shell_where_there_is_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_another_of_that_name_or_number_comes_second, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_links_lead_nowhere_but_into_the_root, set_up, tear_down),
