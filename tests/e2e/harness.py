@@ -33,8 +33,9 @@ BERTHD = BUILD / "src" / "daemon" / "berthd"
 BERTH = BUILD / "src" / "cli" / "berth"
 READY = re.compile(r"^berthd (?P<version>\S+) ready:(?: http (?P<http>\S+))?(?: https (?P<https>\S+))?"
                    r"(?: socket (?P<socket>\S+))?$")
-START_SEC = 30  # under sanitizers on a busy machine
-STOP_SEC = 20
+PATIENCE = float(os.environ.get("BERTH_TEST_PATIENCE") or 1)  # how much longer than usual to wait: slow machines
+START_SEC = 30 * PATIENCE  # under sanitizers on a busy machine
+STOP_SEC = 20 * PATIENCE
 SANITIZER = re.compile(r"ERROR: (Address|Leak)Sanitizer|runtime error:")
 
 
@@ -80,7 +81,7 @@ def run(args, stdin=None, env=None, timeout=60, cwd=None):
     """Runs a program to its end. stdin may be text, or anything that JSON can hold."""
     if stdin is not None and not isinstance(stdin, str):
         stdin = json.dumps(stdin)
-    done = subprocess.run([str(a) for a in args], input=stdin, env=env, timeout=timeout, cwd=cwd,
+    done = subprocess.run([str(a) for a in args], input=stdin, env=env, timeout=timeout * PATIENCE, cwd=cwd,
                           stdin=subprocess.DEVNULL if stdin is None else None,
                           capture_output=True, text=True, errors="replace", check=False)
     return Result([str(a) for a in args], done.returncode, done.stdout, done.stderr)
@@ -88,6 +89,7 @@ def run(args, stdin=None, env=None, timeout=60, cwd=None):
 
 def wait(condition, what, timeout=20.0, pause=0.02):
     """The first true value of condition(), asked again until the deadline."""
+    timeout *= PATIENCE
     deadline = time.monotonic() + timeout
     while True:
         value = condition()
