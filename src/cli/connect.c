@@ -205,6 +205,8 @@ int cli_ask(struct cli *cli, const struct call *call, struct reply *ret)
         return code;
     if (cli_try(cli, call, ret, &err) == 0)
         return CLI_OK;
+    if (err.code == ERR_UNAVAILABLE && starts_with(cli->where, "http")) /* certificates, names, firewalls */
+        return cli_fail(CLI_UNREACHABLE, "no Berth daemon answers: %s", err.msg);
     if (err.code == ERR_UNAVAILABLE)
         return cli_fail(CLI_UNREACHABLE, "no Berth daemon at %s: start one with 'berth up'", cli->where);
     if (ret->status)

@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,9 +66,7 @@ static int find_part(struct data *data, int fd, const char *local, const char *r
 /* An answer before the end is a refusal. */
 static bool is_refused(const struct data *data)
 {
-    struct pollfd p = {.fd = client_fd(data->cli->client), .events = POLLIN};
-
-    return data->input.len > 0 || client_pending(data->cli->client) || poll(&p, 1, 0) > 0;
+    return data->input.len > 0 || client_readable(data->cli->client);
 }
 
 static int send_bytes(struct data *data, int fd, EVP_MD_CTX *sum, const char *name, int64_t from,

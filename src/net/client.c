@@ -8,6 +8,7 @@
 #include "net/tls_bio.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -345,6 +346,25 @@ int client_fd(const struct client *client)
 bool client_pending(const struct client *client)
 {
     return client->in.len > 0 || (client->ssl && SSL_pending(client->ssl) > 0);
+}
+
+bool client_readable(struct client *client)
+{
+    struct pollfd p = {.fd = client->fd, .events = POLLIN};
+    int flags = fcntl(client->fd, F_GETFL), got, why = SSL_ERROR_NONE;
+    char byte;
+
+    if (client_pending(client))
+        return true;
+    if (poll(&p, 1, 0) <= 0 || !client->ssl)
+        return p.revents != 0;
+    fcntl(client->fd, F_SETFL, flags | O_NONBLOCK);
+    got = SSL_peek(client->ssl, &byte, 1);
+    if (got <= 0)
+        why = SSL_get_error(client->ssl, got);
+    fcntl(client->fd, F_SETFL, flags);
+    ERR_clear_error();
+    return why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE;
 }
 
 /* Adds to client->in; ERR_UNAVAILABLE at the end of the stream. */

@@ -45,5 +45,8 @@ int client_upgrade(struct client *client, const char *method, const char *target
 /* client_fd is for poll(); client_pending tells of bytes that were read off it already. */
 int client_fd(const struct client *client);
 bool client_pending(const struct client *client);
+/* Whether client_read would give something at once (its end, too). Never waits; bytes of TLS itself do not
+ * count. */
+bool client_readable(struct client *client);
 ssize_t client_read(struct client *client, void *data, size_t len, struct err *err); /* 0: end */
 int client_write(struct client *client, struct str data, struct err *err);           /* all of it */
