@@ -1,6 +1,8 @@
 """What tests of real pods share: a daemon with its node agent, small pods, and the proof that nothing of
 them is left. Needs root, an OCI runtime and kubectl; modules say `pytestmark = podkit.needs`."""
 
+import contextlib
+import fcntl
 import glob
 import json
 import os
@@ -32,6 +34,22 @@ def start(folder, *flags, env=None):
     gpus = [] if "--gpus" in flags else ["--gpus", "4x1000"]
     return harness.Daemon(folder, "--agent", "on", *gpus, *flags,
                           env={"BERTH_SHIM": str(SHIM), "BERTH_IMAGE_HELPER": str(HELPER), **(env or {})})
+
+
+@contextlib.contextmanager
+def cdi_file(devices, edits=None):
+    """A file that describes cards to container engines. Its folder is the machine's: one at a time."""
+    folder = pathlib.Path("/var/run/cdi")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "berth-test.json"
+    with open(folder / ".berth-test", "w", encoding="utf-8") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        path.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "containerEdits": edits or {},
+                                    "devices": devices}))
+        try:
+            yield path
+        finally:
+            path.unlink()
 
 
 def suffix(data):

@@ -280,29 +280,18 @@ def test_pods_live_through_the_daemons_death(own_node):
 @pytest.fixture
 def cards_node(tmp_path):
     """Two cards of a stand-in for NVIDIA's library, with a CDI file that gives each a device, a file and a variable."""
-    folder = pathlib.Path("/var/run/cdi")
-    spec = folder / f"berth-test-{os.getpid()}.json"
     library = tmp_path / "libdriver.so"
     library.write_text("driver\n")
-    made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    spec.write_text(json.dumps({
-        "cdiVersion": "0.6.0", "kind": "nvidia.com/gpu",
-        "containerEdits": {"mounts": [{"hostPath": str(library), "containerPath": "/opt/libdriver.so",
-                                       "options": ["ro", "bind"]}]},
-        "devices": [{"name": str(i), "containerEdits": {
-            "deviceNodes": [{"path": f"/dev/card{i}", "type": "c", "major": 1, "minor": 3, "fileMode": 438}],
-            "env": [f"CARD=card{i}"]}} for i in range(2)]}))
-    daemon = harness.Daemon(tmp_path, "--agent", "on", env={
-        "BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER), "FAKE_GPUS": "2",
-        "LD_LIBRARY_PATH": str(harness.BUILD / "tests" / "data" / "fake-nvml")})
-    try:
+    mount = {"hostPath": str(library), "containerPath": "/opt/libdriver.so", "options": ["ro", "bind"]}
+    devices = [{"name": str(i), "containerEdits": {
+        "deviceNodes": [{"path": f"/dev/card{i}", "type": "c", "major": 1, "minor": 3, "fileMode": 0o666}],
+        "env": [f"CARD=card{i}"]}} for i in range(2)]
+    with podkit.cdi_file(devices, {"mounts": [mount]}):
+        daemon = harness.Daemon(tmp_path, "--agent", "on", env={
+            "BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER), "FAKE_GPUS": "2",
+            "LD_LIBRARY_PATH": str(harness.BUILD / "tests" / "data" / "fake-nvml")})
         yield daemon
         close(daemon)
-    finally:
-        spec.unlink()
-        if made:
-            folder.rmdir()
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="there is no curl on PATH")

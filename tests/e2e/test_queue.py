@@ -1,8 +1,6 @@
 """One queue for pods, Jobs and training jobs on declared cards, with real containers."""
 
 import json
-import os
-import pathlib
 import time
 
 import pytest
@@ -229,12 +227,8 @@ def test_a_job_that_never_asks_gets_term(node):
 @pytest.fixture
 def device_file():
     """Card 0 of a driver that is not there, for CDI."""
-    path = pathlib.Path(f"/var/run/cdi/berth-test-{os.getpid()}.json")
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps({"cdiVersion": "0.6.0", "kind": "nvidia.com/gpu", "devices": [
-        {"name": "0", "containerEdits": {"env": ["CARD=0"]}}]}))
-    yield path
-    path.unlink()
+    with podkit.cdi_file([{"name": "0", "containerEdits": {"env": ["CARD=0"]}}]) as path:
+        yield path
 
 
 @pytest.mark.usefixtures("device_file")
