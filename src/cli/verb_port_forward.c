@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#define PORTS_MAX 64
 #define CONNS_MAX 256
 #define HELD_MAX  (1 << 20)   /* bytes that wait for one local client before the tunnel is not read */
 #define QUEUE_MAX (256 << 10) /* bytes that wait for the tunnel before local clients are not read */
@@ -55,25 +56,50 @@ static bool read_ports(const char *word, uint64_t *local, uint64_t *remote)
     return *local <= 65535;
 }
 
+/* A listener on loopback of that family; -1 with errno. *port 0: any, which is told. */
+static int listen_on(int family, uint16_t *port)
+{
+    struct sockaddr_in6 six = {
+        .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT, .sin6_port = htons(*port)};
+    struct sockaddr_in four = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(*port)};
+    struct sockaddr *addr = family == AF_INET ? (struct sockaddr *)&four : (struct sockaddr *)&six;
+    socklen_t len = family == AF_INET ? sizeof(four) : sizeof(six);
+    CLEANUP(fd_close) int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1;
+
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (fd < 0 || bind(fd, addr, len) < 0 || listen(fd, 128) < 0 || getsockname(fd, addr, &len) < 0)
+        return -1;
+    *port = ntohs(family == AF_INET ? four.sin_port : six.sin6_port);
+    return take_fd(&fd);
+}
+
+/* On 127.0.0.1, and on ::1 where that is free: `localhost` is both. */
 static int open_listener(struct forwarder *f, const char *word)
 {
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    CLEANUP(fd_close) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    socklen_t len = sizeof(addr);
+    static const struct {
+        int family;
+        const char *host;
+    } loopbacks[] = {{AF_INET, "127.0.0.1"}, {AF_INET6, "[::1]"}};
     uint64_t local, remote;
-    const int on = 1;
+    uint16_t port;
 
     if (!read_ports(word, &local, &remote))
         return cli_fail(CLI_USAGE, "'%s' is no [LOCAL:]REMOTE port", word);
-    addr.sin_port = htons((uint16_t)local);
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(fd, 128) < 0 ||
-        getsockname(fd, (struct sockaddr *)&addr, &len) < 0)
-        return cli_fail(CLI_FAILED, "listen on 127.0.0.1:%llu: %s", (unsigned long long)local,
-                        strerror(errno));
-    printf("Forwarding from 127.0.0.1:%u -> %u\n", ntohs(addr.sin_port), (unsigned)remote);
+    port = (uint16_t)local;
+    for (size_t i = 0; i < ARRAY_LEN(loopbacks); i++) {
+        int fd = listen_on(loopbacks[i].family, &port);
+
+        if (fd < 0 && i == 0)
+            return cli_fail(CLI_FAILED, "listen on 127.0.0.1:%llu: %s", (unsigned long long)local,
+                            strerror(errno));
+        if (fd < 0)
+            continue;
+        printf("Forwarding from %s:%u -> %u\n", loopbacks[i].host, port, (unsigned)remote);
+        vec_push(&f->listeners, (struct listener){fd, (unsigned)remote});
+    }
     fflush(stdout);
-    vec_push(&f->listeners, (struct listener){take_fd(&fd), (unsigned)remote});
     return CLI_OK;
 }
 
@@ -219,7 +245,7 @@ static void serve_conns(struct forwarder *f, const struct pollfd *fds, size_t co
 
 static int pump(struct forwarder *f, struct err *err)
 {
-    CLEANUP(free) struct pollfd *fds = mem_zalloc((1 + 64 + CONNS_MAX) * sizeof(*fds));
+    CLEANUP(free) struct pollfd *fds = mem_zalloc((1 + 2 * PORTS_MAX + CONNS_MAX) * sizeof(*fds));
     int more = 1;
 
     while (more > 0) {
@@ -277,7 +303,7 @@ int verb_port_forward(struct cli *cli, const struct args *args)
     struct target pod;
     int code;
 
-    if (args->count > 65)
+    if (args->count > 1 + PORTS_MAX)
         return cli_usage_error(args->verb, "too many ports");
     code = target_find(cli, args, args->rest[0], false, &pod);
     if (code != CLI_OK)
