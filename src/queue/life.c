@@ -485,6 +485,7 @@ static int exit_of(const struct json *doc, bool *lost, const char **why)
         *lost =
             *lost || streq(reason, "NodeLost") || streq(reason, "Shutdown") || streq(reason, "Terminated");
     }
+    *lost = *lost || streq(reason, "NodeReboot");
     return code;
 }
 

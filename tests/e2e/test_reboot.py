@@ -104,13 +104,16 @@ def test_shutdown(node):
     once["spec"]["template"]["spec"]["containers"][0].update(seen)
     spec = {"terminationGracePeriodSeconds": 0}
     tidy = "trap 'echo bye >> /h/said; exit 0' TERM; echo ready; while :; do sleep .05; done"
-    create(node, once, pod("bare", "exec sleep 1000", spec=spec),
+    train = {"apiVersion": "berth.dev/v1", "kind": "TrainingJob", "metadata": {"name": "train"},
+             "spec": {"image": "host", "customDir": str(node.folder), "singleGPU": True, "command": [
+                 "sh", "-c", "test -e /custom/go && exit 0; trap 'exit 3' TERM; echo ready; while :; do sleep .05; done"]}}
+    create(node, once, train, pod("bare", "exec sleep 1000", spec=spec),
            pod("again", "exec sleep 1000", "Always", spec={**spec, "shareProcessNamespace": True}),
            pod("tidy", tidy, "OnFailure", spec={**hold, "terminationGracePeriodSeconds": 10}, **seen))
     for name in ("bare", "again", "tidy"):
         phase(node, name, "Running")
-    harness.wait(lambda: node.kubectl("logs", "job/once").out + node.kubectl("logs", "tidy").out == "ready\n" * 2,
-                 "both can be told")
+    for name in ("job/once", "tidy", "-l=berth.dev/run=1"):
+        harness.wait(lambda n=name: node.kubectl("logs", n).out == "ready\n", f"{name} can be told")
     node.process.send_signal(signal.SIGPWR)
     assert node.process.wait(20) == 0
     assert not processes(node) and (node.folder / "said").read_text() == "bye\n"
@@ -119,6 +122,8 @@ def test_shutdown(node):
     (node.folder / "go").touch()
     node.start()
     node.kubectl("wait", "--for=condition=complete", "job/once", "--timeout=40s").ok()
+    harness.wait(lambda: node.kubectl("get", "trainingjob", "train", "-o", "jsonpath={.status.phase}").out == "Succeeded",
+                 "the training job is run again")
     assert phase(node, "bare", "Failed")["status"]["reason"] == "NodeReboot"
     for name in ("again", "tidy"):
         until(node, name, lambda p: p["status"]["containerStatuses"][0]["restartCount"] == 1 and
