@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 
 #define CLAIM_RETRY_USEC 100000
+#define BOMB_RATIO       100
+#define BOMB_BYTES       (INT64_C(2) << 30)
 
 struct step {
     const struct layers *layers;
@@ -143,6 +145,16 @@ static int publish(const struct layers *layers, size_t i, const char *temp,
     return 0;
 }
 
+/* What unpacks to a hundred times its size is no layer but a bomb, once it is large. */
+static int64_t unpacked_max(const struct work *work, int64_t packed)
+{
+    int64_t max = packed < INT64_MAX / BOMB_RATIO ? packed * BOMB_RATIO : INT64_MAX;
+
+    if (max < BOMB_BYTES)
+        max = BOMB_BYTES;
+    return max < work->unpacked_max ? max : work->unpacked_max;
+}
+
 static int unpack_one(const struct layers *layers, size_t i, int blob, struct fail *fail)
 {
     const struct work *work = layers->work;
@@ -151,7 +163,7 @@ static int unpack_one(const struct layers *layers, size_t i, int blob, struct fa
     CLEANUP(free) char *fs = mem_printf("%s/fs", temp);
     struct step step = {layers, i};
     struct unpack_options options = {
-        .bytes_max = work->unpacked_max,
+        .bytes_max = unpacked_max(work, layers->manifest->layers[i].size),
         .files_max = work->files_max,
         .reserve_bytes = work->reserve_bytes,
         .progress = on_progress,
