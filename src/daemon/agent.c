@@ -25,6 +25,7 @@
 #define RENEW_SEC     10
 #define HEARTBEAT_SEC 300 /* of the Node's condition, when nothing else changes */
 #define IMAGES_SHOWN  50
+#define SPARE_NETS    4
 
 struct agent {
     struct loop *loop;
@@ -303,7 +304,8 @@ static int open_net(struct agent *agent, const struct daemon_config *config, con
                                              [CONFIG_NETWORK_SLIRP] = PODNET_SLIRP,
                                              [CONFIG_NETWORK_HOST] = PODNET_HOST};
     CLEANUP(free) char *bridge = suffix ? mem_printf("bth%s", suffix) : NULL;
-    struct podnet_config net = {.bridge = bridge, .run_dir = run_dir, .mode = modes[config->network]};
+    struct podnet_config net = {
+        .bridge = bridge, .run_dir = run_dir, .mode = modes[config->network], .spares = SPARE_NETS};
 
     if (podnet_open(agent->loop, &net, &agent->net, err) < 0)
         return -1;

@@ -21,7 +21,7 @@
 #define LOG_MODULE      "image"
 #define RESERVE_DEFAULT (INT64_C(1) << 30)
 
-static const char *const folders[] = {"layers", "images", "names", "staging", "locks", "trash", "empty"};
+static const char *const folders[] = {"layers", "images", "names", "staging", "locks", "trash", "base"};
 
 /* ---- looking up ---- */
 
@@ -237,6 +237,7 @@ void store_forget(struct images *images, struct stored *stored)
     struct str key;
     void *value;
 
+    spares_drop(images, stored->image->id);
     while (map_next(images->names, &at, &key, &value)) {
         const struct record_name *name = value;
 
@@ -387,6 +388,30 @@ static int check_version(const char *dir, struct err *err)
     return 0;
 }
 
+/* Below all layers: what every container has something mounted on, so that nothing need be made for that in
+ * the container's own root. */
+static int make_base(const struct images *images, struct err *err)
+{
+    static const char *const dirs[] = {"dev", "etc", "proc", "sys"}, *const files[] = {"etc/hostname",
+                                                                                       "etc/hosts",
+                                                                                       "etc/resolv.conf"};
+
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+        CLEANUP(free) char *path = mem_printf("%s/base/%s", images->dir, dirs[i]);
+
+        if (dir_make(path, 0755, err) < 0)
+            return -1;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        CLEANUP(free) char *path = mem_printf("%s/base/%s", images->dir, files[i]);
+        CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+
+        if (fd < 0)
+            return err_errno(err, errno, "make '%s'", path);
+    }
+    return 0;
+}
+
 static int make_folders(struct images *images, struct err *err)
 {
     CLEANUP(free) char *lock = mem_printf("%s/lock", images->dir);
@@ -396,10 +421,11 @@ static int make_folders(struct images *images, struct err *err)
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         CLEANUP(free) char *path = mem_printf("%s/%s", images->dir, folders[i]);
 
-        if (dir_make(path, streq(folders[i], "empty") ? 0755 : 0700, err) < 0)
+        if (dir_make(path, streq(folders[i], "base") ? 0755 : 0700, err) < 0)
             return -1;
     }
-    if (dir_make(images->run_dir, 0700, err) < 0 || dir_make(images->mounts_dir, 0700, err) < 0)
+    if (make_base(images, err) < 0 || dir_make(images->run_dir, 0700, err) < 0 ||
+        dir_make(images->mounts_dir, 0700, err) < 0)
         return -1;
     images->lock = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (images->lock < 0)
@@ -503,7 +529,7 @@ static void check_boot(struct images *images)
 
 static bool takes_trusted(const struct images *images)
 {
-    CLEANUP(free) char *path = mem_printf("%s/empty", images->dir);
+    CLEANUP(free) char *path = mem_printf("%s/base", images->dir);
 
     if (setxattr(path, "trusted.berth", "y", 1, 0) < 0)
         return false;
@@ -575,6 +601,7 @@ void images_free(struct images *images)
         while (waitpid(images->remover, NULL, 0) < 0 && errno == EINTR)
             ;
     }
+    spares_free(images);
     free_values(images);
     VEC_EACH(&images->trash, it)
         free(*it);

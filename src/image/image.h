@@ -290,10 +290,15 @@ struct image_mount_spec {
  * stay. ERR_EXISTS: that id is mounted. ERR_NOT_FOUND: the image was removed. ERR_UNSUPPORTED: the kernel
  * refuses overlay mounts here. */
 int image_mount(struct images *images, const struct image_mount_spec *spec, char **ret, struct err *err);
-/* Not mounted is fine. discard: what was written goes, too (in the background); the folder is the caller's to
- * remove. A mount that is busy goes when its last user does. */
+/* Not mounted is fine. discard: what was written goes, too (in the background); the folder can then be given
+ * to another mount. It is the caller's to remove. A mount that is busy goes when its last user does. */
 int image_unmount(struct images *images, const char *id, bool discard, struct err *err);
+/* A container has ended and no process has its root open. Where nothing was written, the root stays mounted
+ * for the next container of that image, with the folder it has: image_mount may give one with another folder
+ * than the one it was given, as image_mount_dir tells. False: it is to be unmounted. */
+bool image_spare(struct images *images, const char *id);
 bool image_mounted(const struct images *images, const char *id);
+const char *image_mount_dir(const struct images *images, const char *id); /* as given; NULL: not mounted */
 /* Unmounts what an earlier process mounted and keep does not want; call it once at start. */
 void images_sweep(struct images *images, bool (*keep)(void *arg, const char *id), void *arg);
 

@@ -22,6 +22,12 @@ struct mounted {
     char image[IMAGE_DIGEST_MAX]; /* "" for the host's root */
 };
 
+/* A root that is mounted and nobody's; see spares.c. */
+struct spare {
+    char *place, *dir; /* where it is mounted: PLACE/root; its upper folder and so on */
+    char image[IMAGE_DIGEST_MAX];
+};
+
 struct registry {
     char *host, *ca_file, *mirror;
     bool insecure, mirror_insecure;
@@ -36,9 +42,11 @@ struct images {
     struct registry *registries;
     size_t registries_len;
     int lock;
-    struct map *stored;               /* id -> struct stored */
-    struct map *names;                /* normalised reference -> struct record_name */
-    struct map *mounted;              /* container -> struct mounted */
+    struct map *stored;       /* id -> struct stored */
+    struct map *names;        /* normalised reference -> struct record_name */
+    struct map *mounted;      /* container -> struct mounted */
+    VEC(struct spare) spares; /* the oldest first */
+    unsigned spare_last;
     VEC(struct job *) jobs;           /* in the order they came */
     VEC(struct image_pull *) answers; /* pulls whose answer is known, given in the next turn */
     struct loop_timer *gc_timer, *start_timer;
@@ -91,3 +99,11 @@ void jobs_end(struct images *images);   /* kills all, without callbacks */
 /* ---- mount.c ---- */
 void mounts_load(struct images *images);
 void mounts_free(struct images *images);
+bool mount_untouched(const char *upper); /* nothing was written to it */
+
+/* ---- spares.c ---- */
+bool spare_keep(struct images *images, const struct mounted *m); /* false: it is not to be kept */
+char *spare_take(struct images *images, const char *image,
+                 const char *id); /* its folder, for free(); NULL: none */
+void spares_drop(struct images *images, const char *image);
+void spares_free(struct images *images);

@@ -16,9 +16,11 @@
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
-#define LOG_MODULE  "image"
-#define OPTIONS_MAX 4095 /* the kernel takes one page, with the NUL */
+#define LOG_MODULE     "image"
+#define ATTRIBUTES_MAX 4096
+#define OPTIONS_MAX    4095 /* the kernel takes one page, with the NUL */
 
 /* ---- notes of mounts ---- */
 
@@ -75,21 +77,27 @@ static void mounted_add(struct images *images, struct mounted *m)
         stored->mounts++;
 }
 
-static void mounted_remove(struct images *images, struct mounted *m)
+static void mounted_forget(struct images *images, struct mounted *m)
 {
-    CLEANUP(free) char *path = note_path(images, m->id), *root = root_path(images, m->id);
     struct stored *stored = m->image[0] ? stored_by_id(images, m->image) : NULL;
 
-    rmdir(root);
-    unlink(path);
-    *strrchr(path, '/') = '\0';
-    rmdir(path);
     map_remove(images->mounted, str_from(m->id));
     if (stored) {
         stored->mounts--;
         store_touch(images, stored);
     }
     mounted_free(m);
+}
+
+static void mounted_remove(struct images *images, struct mounted *m)
+{
+    CLEANUP(free) char *path = note_path(images, m->id), *root = root_path(images, m->id);
+
+    rmdir(root);
+    unlink(path);
+    *strrchr(path, '/') = '\0';
+    rmdir(path);
+    mounted_forget(images, m);
 }
 
 static bool is_mount_point(const char *path)
@@ -126,7 +134,7 @@ void mounts_load(struct images *images)
         CLEANUP(free) char *path = NULL, *root = NULL;
         struct mounted *m;
 
-        if (!valid_id(entry->d_name))
+        if (!valid_id(entry->d_name) && !starts_with(entry->d_name, ".spare-"))
             continue;
         path = note_path(images, entry->d_name);
         root = root_path(images, entry->d_name);
@@ -161,6 +169,48 @@ bool image_mounted(const struct images *images, const char *id)
     return map_get(images->mounted, str_from(id)) != NULL;
 }
 
+const char *image_mount_dir(const struct images *images, const char *id)
+{
+    const struct mounted *m = map_get(images->mounted, str_from(id));
+
+    return m ? m->dir : NULL;
+}
+
+/* ---- the folders of a mount ---- */
+
+/* Nothing lies in it, and its root has no attributes but overlayfs' own. */
+bool mount_untouched(const char *upper)
+{
+    char names[ATTRIBUTES_MAX];
+    ssize_t len = llistxattr(upper, names, sizeof(names));
+    DIR *dir = opendir(upper);
+    const struct dirent *entry;
+    bool untouched = dir && len >= 0;
+
+    for (ssize_t at = 0; untouched && at < len; at += (ssize_t)strlen(names + at) + 1)
+        untouched = starts_with(names + at, "trusted.overlay.") || starts_with(names + at, "user.overlay.");
+    while (untouched && (entry = readdir(dir)))
+        untouched = streq(entry->d_name, ".") || streq(entry->d_name, "..");
+    if (dir)
+        closedir(dir);
+    return untouched;
+}
+
+/* A volatile mount leaves a mark, on which the next one would be refused. */
+static void work_clear(const char *work)
+{
+    static const struct {
+        const char *name;
+        int flags;
+    } marks[] = {{"work/incompat/volatile/dirty", 0},
+                 {"work/incompat/volatile", AT_REMOVEDIR},
+                 {"work/incompat", AT_REMOVEDIR}};
+    CLEANUP(fd_close) int fd = open(work, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    for (size_t i = 0; fd >= 0 && i < ARRAY_LEN(marks); i++)
+        unlinkat(fd, marks[i].name, marks[i].flags);
+}
+
 /* ---- mounting ---- */
 
 struct lower {
@@ -175,7 +225,7 @@ static void lower_done(struct lower *lower)
 }
 
 /* The lower folders, top first. The same layer twice counts once, at its upper place: the lower one would be
- * hidden by it anyway, and overlayfs refuses it. Without an upper folder there must be two. */
+ * hidden by it anyway, and overlayfs refuses it. */
 static void lower_list(const struct images *images, const struct image_mount_spec *spec, struct lower *ret)
 {
     const struct image *image = spec->image;
@@ -193,8 +243,8 @@ static void lower_list(const struct images *images, const struct image_mount_spe
         else
             ret->paths[ret->len++] = path;
     }
-    if (ret->len == 0 || (spec->readonly && ret->len == 1))
-        ret->paths[ret->len++] = mem_printf("%s/empty", images->dir);
+    if (image)
+        ret->paths[ret->len++] = mem_printf("%s/base", images->dir);
 }
 
 /* Paths as they are, for people who read /proc/mounts; where they are too long for the one page that mount(2)
@@ -326,17 +376,21 @@ static int make_upper(const char *path, const char *like, struct err *err)
 {
     struct stat st;
 
-    if (mkdir(path, 0700) < 0)
-        return errno == EEXIST ? 0 : err_errno(err, errno, "make '%s'", path);
-    if (stat(like, &st) < 0)
+    struct stat own;
+
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "make '%s'", path);
+    if (stat(like, &st) < 0 || stat(path, &own) < 0)
         return err_errno(err, errno, "look at '%s'", like);
+    if (own.st_mode == st.st_mode && own.st_uid == st.st_uid && own.st_gid == st.st_gid)
+        return 0;
     if (chown(path, st.st_uid, st.st_gid) < 0 || chmod(path, st.st_mode & 07777) < 0)
         return err_errno(err, errno, "set the owner of '%s'", path);
     return 0;
 }
 
-static int make_dirs(struct images *images, const struct image_mount_spec *spec, const struct lower *lower,
-                     const char *root, struct err *err)
+static int make_dirs(const struct image_mount_spec *spec, const struct lower *lower, const char *root,
+                     struct err *err)
 {
     CLEANUP(free) char *upper = mem_printf("%s/upper", spec->dir);
     CLEANUP(free) char *work = mem_printf("%s/work", spec->dir);
@@ -345,12 +399,9 @@ static int make_dirs(struct images *images, const struct image_mount_spec *spec,
         return -1;
     if (spec->readonly)
         return 0;
-    if (mkdir(work, 0700) < 0) {
-        if (errno == EEXIST)
-            store_trash(images, work); /* of an earlier mount: overlayfs would refuse it */
-        if (mkdir(work, 0700) < 0)
-            return err_errno(err, errno, "make '%s'", work);
-    }
+    if (mkdir(work, 0700) < 0 && errno != EEXIST)
+        return err_errno(err, errno, "make '%s'", work);
+    work_clear(work);
     return make_upper(upper, lower->paths[0], err);
 }
 
@@ -360,6 +411,7 @@ int image_mount(struct images *images, const struct image_mount_spec *spec, char
     struct lower lower = {0};
     struct stored *stored = NULL;
     struct mounted *m;
+    bool spare;
     int result;
 
     if (!valid_id(spec->id))
@@ -372,18 +424,23 @@ int image_mount(struct images *images, const struct image_mount_spec *spec, char
         return err_set(err, ERR_NOT_FOUND, "image %s is not here any more", spec->image->id);
     m = NEW(struct mounted);
     m->id = mem_strdup(spec->id);
-    m->dir = mem_strdup(spec->dir);
+    m->dir = spec->image && !spec->readonly ? spare_take(images, spec->image->id, spec->id) : NULL;
+    spare = m->dir != NULL;
+    if (!spare)
+        m->dir = mem_strdup(spec->dir);
     snprintf(m->image, sizeof(m->image), "%s", spec->image ? spec->image->id : "");
     lower_list(images, spec, &lower);
     mounted_add(images, m);
-    result = make_dirs(images, spec, &lower, root, err);
+    result = spare ? 0 : make_dirs(spec, &lower, root, err);
     if (result == 0)
         result = note_write(images, m, err);
-    if (result == 0)
+    if (result == 0 && !spare)
         result = !spec->image && spec->readonly ? mount_host_readonly(root, err)
                                                 : mount_lower(images, spec, &lower, root, err);
     lower_done(&lower);
     if (result < 0) {
+        if (spare)
+            umount2(root, MNT_DETACH | UMOUNT_NOFOLLOW);
         mounted_remove(images, m);
         return -1;
     }
@@ -391,6 +448,16 @@ int image_mount(struct images *images, const struct image_mount_spec *spec, char
         store_touch(images, stored);
     *ret = TAKE_PTR(root);
     return 0;
+}
+
+bool image_spare(struct images *images, const char *id)
+{
+    struct mounted *m = map_get(images->mounted, str_from(id));
+
+    if (!m || !spare_keep(images, m))
+        return false;
+    mounted_forget(images, m);
+    return true;
 }
 
 int image_unmount(struct images *images, const char *id, bool discard, struct err *err)
@@ -406,8 +473,11 @@ int image_unmount(struct images *images, const char *id, bool discard, struct er
     if (discard) {
         CLEANUP(free) char *upper = mem_printf("%s/upper", m->dir);
 
-        if (rmdir(upper) < 0 && errno != ENOENT)
+        CLEANUP(free) char *work = mem_printf("%s/work", m->dir);
+
+        if (!mount_untouched(upper))
             store_trash(images, upper);
+        work_clear(work);
     }
     mounted_remove(images, m);
     return 0;

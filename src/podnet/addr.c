@@ -96,6 +96,11 @@ bool addr_pool_claim(struct addr_pool *pool, uint32_t ip)
     return true;
 }
 
+bool addr_pool_has(const struct addr_pool *pool, uint32_t ip)
+{
+    return subnet_has(&pool->subnet, ip) && bit_get(pool, ip - pool->subnet.base);
+}
+
 void addr_pool_give(struct addr_pool *pool, uint32_t ip)
 {
     uint32_t at = ip - pool->subnet.base;

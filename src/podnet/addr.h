@@ -40,4 +40,5 @@ void addr_pool_init(struct addr_pool *pool, const struct subnet *subnet);
 void addr_pool_done(struct addr_pool *pool);
 bool addr_pool_take(struct addr_pool *pool, uint32_t *ret); /* false: all are taken */
 bool addr_pool_claim(struct addr_pool *pool, uint32_t ip);  /* that one; false: taken, or none to hand out */
+bool addr_pool_has(const struct addr_pool *pool, uint32_t ip); /* taken by somebody */
 void addr_pool_give(struct addr_pool *pool, uint32_t ip);

@@ -11,7 +11,9 @@
 
 #include <net/if.h>
 
-#define ALIAS_PREFIX       "berth:" /* of a pod's link on the host: then the id */
+#define ALIAS_PREFIX                                                                                         \
+    "berth:" /* of a pod's link on the host: then the id, and its address where it has moved */
+#define NET_SPARES_KEPT    16 /* namespaces of pods that are gone */
 #define PODNET_PORTS_MAX   4096
 #define PODNET_PROXIED_MAX 1024 /* connections through the proxy */
 
@@ -35,8 +37,14 @@ struct pod {
     enum pod_state state;
     bool remove_next; /* asked for while it was being added */
     uint32_t ip;      /* 0 where the pool has no part in it */
+    uint32_t home;    /* the address that its link and namespace were made with and are called by */
     VEC(struct pod_waiter) waiters;
     struct slirp *slirp;
+};
+
+/* A namespace that waits for a pod. */
+struct net_spare {
+    uint32_t home, ip;
 };
 
 struct proxy;
@@ -81,7 +89,9 @@ struct podnet {
     int worker_rt, worker_nf; /* the helper thread's */
     struct loop_timer *check;
     struct worker *worker;
-    struct map *pods; /* id → struct pod */
+    struct map *pods;             /* id → struct pod */
+    VEC(struct net_spare) spares; /* the oldest first */
+    size_t spares_wanted, spares_coming;
     VEC(struct published *) ports;
     struct service_list services;
     VEC(struct podnet_dial *) dials;
@@ -91,9 +101,13 @@ struct podnet {
 
 /* ---- pods.c ---- */
 bool podnet_id_valid(const char *id);
-struct pod *pod_new(struct podnet *net, const char *id, uint32_t ip); /* in the map; not UP yet */
-void pod_free(struct pod *pod);                                       /* out of the map, address given back */
-char *pod_netns_path(const struct podnet *net, const char *id);
+struct pod *pod_new(struct podnet *net, const char *id, uint32_t home,
+                    uint32_t ip); /* in the map; not UP yet */
+void pod_free(struct pod *pod);   /* out of the map, address given back */
+/* Of a bridge by its address, since it may be there before the pod; else by its id. */
+char *pod_netns_path(const struct podnet *net, const char *id, uint32_t home);
+void net_spares_make(struct podnet *net); /* until there are enough */
+void net_spares_free(struct podnet *net);
 
 /* ---- ports.c ---- */
 void ports_drop_pod(struct podnet *net, const struct pod *pod); /* takes all of its ports back */

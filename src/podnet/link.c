@@ -255,10 +255,8 @@ int link_pod_add(int fd, int netns_fd, const struct link_pod *pod, struct err *e
     return 0;
 }
 
-int link_pod_setup(int fd, uint32_t ip, int prefix, uint32_t gateway, struct err *err)
+static void put_way(struct nl_batch *batch, int index, uint32_t ip, int prefix, uint32_t gateway)
 {
-    CLEANUP(nl_batch_done) struct nl_batch batch = {0};
-    struct ifreq eth0 = {.ifr_name = LINK_POD_NAME};
     struct rtmsg route = {
         .rtm_family = AF_INET,
         .rtm_table = RT_TABLE_MAIN,
@@ -267,14 +265,36 @@ int link_pod_setup(int fd, uint32_t ip, int prefix, uint32_t gateway, struct err
         .rtm_type = RTN_UNICAST,
     };
 
+    put_addr(batch, RTM_NEWADDR, CREATE, index, ip, prefix);
+    nl_begin(batch, RTM_NEWROUTE, CREATE, &route, sizeof(route));
+    nl_attr_be32(batch, RTA_GATEWAY, gateway);
+    nl_attr_u32(batch, RTA_OIF, (uint32_t)index);
+}
+
+int link_pod_move(int fd, uint32_t from, uint32_t to, int prefix, uint32_t gateway, struct err *err)
+{
+    CLEANUP(nl_batch_done) struct nl_batch batch = {0};
+    struct ifreq eth0 = {.ifr_name = LINK_POD_NAME};
+
+    if (ioctl(fd, SIOCGIFINDEX, &eth0) < 0)
+        return err_errno(err, errno, "find the pod's " LINK_POD_NAME);
+    put_addr(&batch, RTM_DELADDR, ACK, eth0.ifr_ifindex, from, prefix); /* the route goes with it */
+    put_way(&batch, eth0.ifr_ifindex, to, prefix, gateway);
+    if (nl_send(fd, &batch, NULL, err) < 0)
+        return err_prefix(err, "give the pod's link another address");
+    return 0;
+}
+
+int link_pod_setup(int fd, uint32_t ip, int prefix, uint32_t gateway, struct err *err)
+{
+    CLEANUP(nl_batch_done) struct nl_batch batch = {0};
+    struct ifreq eth0 = {.ifr_name = LINK_POD_NAME};
+
     if (ioctl(fd, SIOCGIFINDEX, &eth0) < 0)
         return err_errno(err, errno, "find the pod's " LINK_POD_NAME);
     put_up(&batch, 1);
     put_up(&batch, eth0.ifr_ifindex); /* not at birth: the kernel opens a peer before it has an other end */
-    put_addr(&batch, RTM_NEWADDR, CREATE, eth0.ifr_ifindex, ip, prefix);
-    nl_begin(&batch, RTM_NEWROUTE, CREATE, &route, sizeof(route));
-    nl_attr_be32(&batch, RTA_GATEWAY, gateway);
-    nl_attr_u32(&batch, RTA_OIF, (uint32_t)eth0.ifr_ifindex);
+    put_way(&batch, eth0.ifr_ifindex, ip, prefix, gateway);
     if (nl_send(fd, &batch, NULL, err) < 0)
         return err_prefix(err, "set up the pod's link");
     return 0;

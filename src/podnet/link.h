@@ -67,6 +67,8 @@ int link_pod_add(int fd, int netns_fd, const struct link_pod *pod, struct err *e
 int link_pod_setup(int fd, uint32_t ip, int prefix, uint32_t gateway, struct err *err);
 /* Puts the alias on the host's end: the pod is complete. */
 int link_pod_mark(int fd, uint32_t ip, const char *alias, struct err *err);
+/* In the pod's namespace: another address in place of the one it has. */
+int link_pod_move(int fd, uint32_t from, uint32_t to, int prefix, uint32_t gateway, struct err *err);
 int link_lo_up(int fd, struct err *err); /* only that */
 void link_pod_name(uint32_t ip, char ret[IF_NAMESIZE]);
 bool link_pod_parse(const char *name, uint32_t *ret_ip);

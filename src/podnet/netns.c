@@ -4,6 +4,7 @@
 #include "podnet/netns.h"
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "podnet/netlink.h"
 
@@ -14,7 +15,8 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 
-#define SELF_NS "/proc/thread-self/ns/net"
+#define SELF_NS      "/proc/thread-self/ns/net"
+#define SOCKSTAT_MAX 4096
 
 int netns_here(struct err *err)
 {
@@ -122,4 +124,53 @@ int netns_socket(int home, const char *path, int type, struct err *err)
     if (fd < 0)
         return err_errno(err, sys, "make a socket in '%s'", path);
     return fd;
+}
+
+int netns_run(int home, const char *path, int (*fn)(void *arg), void *arg)
+{
+    CLEANUP(fd_close) int ns = open(path, O_RDONLY | O_CLOEXEC);
+    int result;
+
+    if (ns < 0 || setns(ns, CLONE_NEWNET) < 0)
+        return -1;
+    result = fn(arg);
+    go_home(home);
+    return result;
+}
+
+/* "TCP: inuse 0 orphan 0 tw 0 alloc 3 mem 1": the first three are the namespace's own. */
+static bool line_idle(struct str line)
+{
+    static const char *const own[] = {"inuse", "orphan", "tw"};
+    struct str key, value;
+
+    str_split(&line, ' ', &key); /* the protocol */
+    if (str_is(key, "sockets:"))
+        return true;
+    while (str_split(&line, ' ', &key) && str_split(&line, ' ', &value))
+        for (size_t i = 0; i < ARRAY_LEN(own); i++)
+            if (str_is(key, own[i]) && !str_is(value, "0"))
+                return false;
+    return true;
+}
+
+bool netns_idle(void)
+{
+    static const char *const files[] = {"/proc/thread-self/net/sockstat", "/proc/thread-self/net/sockstat6"};
+
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        CLEANUP(buf_done) struct buf text = {0};
+        struct str rest, line;
+
+        if (file_read(files[i], SOCKSTAT_MAX, &text, NULL) < 0) {
+            if (i == 0)
+                return false;
+            continue; /* no IPv6 here */
+        }
+        rest = buf_view(&text);
+        while (str_split(&rest, '\n', &line))
+            if (!line_idle(line))
+                return false;
+    }
+    return true;
 }

@@ -4,6 +4,8 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
+
 int netns_here(struct err *err); /* the caller's own, as a descriptor */
 
 /* Makes one, pins it at path (an older pin there is removed), and opens netlink and the namespace itself in
@@ -13,3 +15,7 @@ int netns_make(int home, const char *path, int *ret_ns, int *ret_netlink, struct
 int netns_unpin(const char *path, struct err *err);
 /* A socket of the namespace at path: nonblocking, close-on-exec. */
 int netns_socket(int home, const char *path, int type, struct err *err);
+/* Calls fn in the namespace pinned there; -1: it could not be entered, or what fn says. */
+int netns_run(int home, const char *path, int (*fn)(void *arg), void *arg);
+bool netns_idle(
+    void); /* no IPv4 or IPv6 socket is left in the caller's namespace, not even one that lingers */

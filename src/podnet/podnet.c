@@ -238,24 +238,55 @@ static bool is_pinned(const char *path)
     return statfs(path, &fs) == 0 && fs.f_type == NSFS_MAGIC;
 }
 
+/* "berth:ID" or "berth:ID ADDRESS"; false: neither. */
+static bool parse_alias(const char *alias, uint32_t home, char id[PODNET_ID_MAX + 1], uint32_t *ip)
+{
+    struct str rest = str_from(alias), word;
+    char text[ADDR_TEXT_MAX];
+    struct in_addr addr;
+
+    if (!str_starts(rest, ALIAS_PREFIX))
+        return false;
+    rest = (struct str){rest.s + strlen(ALIAS_PREFIX), rest.len - strlen(ALIAS_PREFIX)};
+    *ip = home;
+    if (!str_split(&rest, ' ', &word) || word.len == 0 || word.len > PODNET_ID_MAX)
+        return false;
+    snprintf(id, PODNET_ID_MAX + 1, "%.*s", STR_ARG(word));
+    if (rest.len == 0)
+        return podnet_id_valid(id);
+    snprintf(text, sizeof(text), "%.*s", STR_ARG(rest));
+    if (inet_pton(AF_INET, text, &addr) != 1)
+        return false;
+    *ip = ntohl(addr.s_addr);
+    return podnet_id_valid(id);
+}
+
+static bool restore_link(struct podnet *net, const struct link *link, uint32_t home)
+{
+    char id[PODNET_ID_MAX + 1];
+    CLEANUP(free) char *path = pod_netns_path(net, NULL, home);
+    uint32_t ip;
+
+    if (!parse_alias(link->alias, home, id, &ip) || !is_pinned(path) || map_get(net->pods, str_from(id)) ||
+        !addr_pool_claim(&net->pool, home))
+        return false;
+    if (ip != home && !addr_pool_claim(&net->pool, ip)) {
+        addr_pool_give(&net->pool, home);
+        return false;
+    }
+    pod_new(net, id, home, ip)->state = POD_UP;
+    return true;
+}
+
 /* Links of the bridge become pods again; those that are not complete go. */
 static void restore_links(struct podnet *net, const struct host *host)
 {
     VEC_EACH(&host->links, it) {
-        CLEANUP(free) char *path = NULL;
-        const char *id = it->alias + strlen(ALIAS_PREFIX);
         struct err err = {0};
-        uint32_t ip;
+        uint32_t home;
 
-        if (!is_pod_link(it, net->bridge_index, &ip))
+        if (!is_pod_link(it, net->bridge_index, &home) || restore_link(net, it, home))
             continue;
-        if (starts_with(it->alias, ALIAS_PREFIX) && podnet_id_valid(id)) {
-            path = pod_netns_path(net, id);
-            if (is_pinned(path) && !map_get(net->pods, str_from(id)) && addr_pool_claim(&net->pool, ip)) {
-                pod_new(net, id, ip)->state = POD_UP;
-                continue;
-            }
-        }
         log_info("removing stray link %s", it->name);
         if (link_del(net->rt, it->index, it->name, &err) < 0)
             log_warn("%s", err.msg);
@@ -282,12 +313,14 @@ static void restore_pins(struct podnet *net)
     for (struct dirent *e; (e = readdir(dir));) {
         CLEANUP(free) char *path = NULL;
         struct err err = {0};
+        uint32_t ip;
 
-        if (e->d_name[0] == '.' || map_get(net->pods, str_from(e->d_name)))
+        if (e->d_name[0] == '.' ||
+            (net->mode == PODNET_BRIDGE && link_pod_parse(e->d_name, &ip) && addr_pool_has(&net->pool, ip)))
             continue;
-        path = pod_netns_path(net, e->d_name);
+        path = pod_netns_path(net, e->d_name, 0);
         if (net->mode == PODNET_SLIRP && podnet_id_valid(e->d_name) && is_pinned(path)) {
-            struct pod *pod = pod_new(net, e->d_name, 0);
+            struct pod *pod = pod_new(net, e->d_name, 0, 0);
 
             pod->state = POD_UP;
             pod->slirp = slirp_start(net, pod->pub.id, path, ignore_ready, pod);
@@ -452,6 +485,8 @@ int podnet_open(struct loop *loop, const struct podnet_config *config, struct po
     if (worker_new(loop, &net->worker, err) < 0)
         return -1;
     check_start(net);
+    net->spares_wanted = config->spares > 0 ? (size_t)config->spares : 0;
+    net_spares_make(net);
     *ret = TAKE_PTR(net);
     return 0;
 }
@@ -474,6 +509,7 @@ void podnet_free(struct podnet *net)
     if (!net)
         return;
     worker_free(net->worker); /* first: its tasks point at the rest */
+    net_spares_free(net);
     ports_free(net);
     services_free(&net->services);
     dials_free(net);
@@ -529,6 +565,7 @@ int podnet_destroy(struct podnet *net, struct err *err)
 
     loop_timer_free(TAKE_PTR(net->check));
     worker_free(TAKE_PTR(net->worker));
+    net_spares_free(net);
     ports_free(net);
     while (map_next(net->pods, &at, &key, &value))
         slirp_stop(TAKE_PTR(((struct pod *)value)->slirp));

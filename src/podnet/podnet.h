@@ -45,6 +45,7 @@ struct podnet_config {
                             that no route of the host touches */
     int mtu;             /* 0: that of the default route's device, else 1500 */
     const char *run_dir; /* NULL: "/run/berth"; must be gone after a reboot */
+    int spares;          /* namespaces to have ready for the next pods, on a bridge */
     enum podnet_mode mode;
     const char *slirp_path; /* NULL: slirp4netns from PATH */
     bool proxy;             /* publish ports by the proxy also where DNAT works */
@@ -96,6 +97,9 @@ void podnet_add(struct podnet *net, const char *id, podnet_add_fn fn, void *arg)
 /* With its published ports. No such pod is fine. fn may be NULL. Adds and removes of one id are
  * done in the order of the calls. */
 void podnet_remove(struct podnet *net, const char *id, podnet_done_fn fn, void *arg);
+/* The same, of a pod whose processes are gone and had no rights over their network (no CAP_NET_ADMIN, no
+ * sysctls): where no socket is left its namespace may be kept and be another pod's, with another address. */
+void podnet_leave(struct podnet *net, const char *id, podnet_done_fn fn, void *arg);
 
 /* NULL: there is none (or it is not ready yet). Borrowed until the next call that changes something. */
 const struct podnet_pod *podnet_get(const struct podnet *net, const char *id);

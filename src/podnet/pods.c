@@ -2,15 +2,22 @@
  * time is a task for the helper thread.
  *
  * A pod is removed by unpinning its namespace alone: the kernel takes the link away with it, in the
- * background and many at once. Asking for the link's removal waits for RCU instead, 24 ms each. */
+ * background and many at once. Asking for the link's removal waits for RCU instead, 24 ms each.
+ *
+ * On a bridge a few are made ahead, since a namespace and its link take a millisecond or two: a pod then only
+ * gives its name. */
+#define LOG_MODULE "podnet"
+#include "base/log.h"
 #include "loop/loop.h"
 #include "podnet/impl.h"
 #include "podnet/link.h"
+#include "podnet/netlink.h"
 #include "podnet/netns.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <linux/netlink.h>
 #include <sys/socket.h>
 
 struct pod_task {
@@ -19,7 +26,9 @@ struct pod_task {
     struct pod *pod; /* only for the loop's thread */
     enum podnet_mode mode;
     char *path, *alias;
-    uint32_t ip;
+    uint32_t ip, home;
+    uint32_t next;     /* the address of a namespace that is kept; 0: it goes */
+    uint32_t unused;   /* it was not kept after all */
     podnet_done_fn fn; /* of a removal */
     void *arg;
     bool failed;
@@ -38,23 +47,37 @@ bool podnet_id_valid(const char *id)
     return true;
 }
 
-char *pod_netns_path(const struct podnet *net, const char *id)
+char *pod_netns_path(const struct podnet *net, const char *id, uint32_t home)
 {
-    return mem_printf("%s/%s", net->netns_dir, id);
+    char name[IF_NAMESIZE];
+
+    if (!home)
+        return mem_printf("%s/%s", net->netns_dir, id);
+    link_pod_name(home, name);
+    return mem_printf("%s/%s", net->netns_dir, name);
 }
 
-struct pod *pod_new(struct podnet *net, const char *id, uint32_t ip)
+struct pod *pod_new(struct podnet *net, const char *id, uint32_t home, uint32_t ip)
 {
     struct pod *pod = NEW(struct pod);
 
     pod->net = net;
     pod->ip = ip;
+    pod->home = home;
     pod->pub.id = mem_strdup(id);
-    pod->pub.netns = net->mode == PODNET_HOST ? NULL : pod_netns_path(net, id);
+    pod->pub.netns = net->mode == PODNET_HOST ? NULL : pod_netns_path(net, id, home);
     pod->pub.ip.s_addr = htonl(ip ? ip : net->mode == PODNET_SLIRP ? SLIRP_IP : net->host_ip);
     inet_ntop(AF_INET, &pod->pub.ip, pod->pub.ip_text, sizeof(pod->pub.ip_text));
     map_set(net->pods, str_from(id), pod);
     return pod;
+}
+
+static void give_back(struct podnet *net, uint32_t home, uint32_t ip)
+{
+    if (home)
+        addr_pool_give(&net->pool, home);
+    if (ip && ip != home)
+        addr_pool_give(&net->pool, ip);
 }
 
 void pod_free(struct pod *pod)
@@ -62,8 +85,7 @@ void pod_free(struct pod *pod)
     struct podnet *net = pod->net;
 
     map_remove(net->pods, str_from(pod->pub.id));
-    if (pod->ip)
-        addr_pool_give(&net->pool, pod->ip);
+    give_back(net, pod->home, pod->ip);
     slirp_leave(pod->slirp);
     vec_done(&pod->waiters);
     free((char *)pod->pub.id);
@@ -90,7 +112,7 @@ static int make_link(struct pod_task *t, int ns, int nl)
     }
     if (link_pod_setup(nl, t->ip, net->subnet.prefix, net->gateway, &t->err) < 0)
         return -1;
-    return link_pod_mark(net->worker_rt, t->ip, t->alias, &t->err);
+    return t->alias ? link_pod_mark(net->worker_rt, t->home, t->alias, &t->err) : 0;
 }
 
 static void run_add(struct task *task)
@@ -111,11 +133,50 @@ static void run_add(struct task *task)
         (void)netns_unpin(t->path, NULL);
 }
 
+/* It was made ahead. */
+static void run_mark(struct task *task)
+{
+    struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
+
+    t->failed = link_pod_mark(t->net->worker_rt, t->home, t->alias, &t->err) < 0;
+    if (t->failed)
+        (void)netns_unpin(t->path, NULL);
+}
+
+static void give_up_address(struct pod_task *t)
+{
+    t->unused = t->next;
+    t->next = 0;
+}
+
 static void run_remove(struct task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
 
     t->failed = t->path && netns_unpin(t->path, &t->err) < 0;
+}
+
+/* In the namespace of a pod whose processes are gone: nothing of theirs is left, and it has another address.
+ */
+static int move(void *arg)
+{
+    struct pod_task *t = arg;
+    const struct podnet *net = t->net;
+    CLEANUP(fd_close) int nl = netns_idle() ? nl_open(NETLINK_ROUTE, NULL) : -1;
+
+    return nl < 0 ? -1 : link_pod_move(nl, t->ip, t->next, net->subnet.prefix, net->gateway, NULL);
+}
+
+/* Keeps the namespace for another pod, or removes it. */
+static void run_leave(struct task *task)
+{
+    struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
+
+    if (link_pod_mark(t->net->worker_rt, t->home, "", NULL) == 0 &&
+        netns_run(t->net->home, t->path, move, t) == 0)
+        return;
+    give_up_address(t);
+    run_remove(task);
 }
 
 static void run_nothing(struct task *task)
@@ -145,8 +206,10 @@ static struct pod_task *task_new(struct podnet *net, struct pod *pod, void (*run
     t->mode = net->mode;
     if (pod) {
         t->ip = pod->ip;
+        t->home = pod->home;
         t->path = mem_strdup(pod->pub.netns);
-        t->alias = mem_printf(ALIAS_PREFIX "%s", pod->pub.id);
+        t->alias = pod->ip == pod->home ? mem_printf(ALIAS_PREFIX "%s", pod->pub.id)
+                                        : mem_printf(ALIAS_PREFIX "%s %s", pod->pub.id, pod->pub.ip_text);
     }
     return t;
 }
@@ -223,9 +286,71 @@ static void refuse(struct podnet *net, podnet_add_fn fn, void *arg, const struct
     worker_push(net->worker, &r->task);
 }
 
-static struct pod *admit(struct podnet *net, const char *id, struct err *err)
+/* ---- made ahead ---- */
+
+static void done_spare(struct task *task)
 {
-    uint32_t ip = 0;
+    struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
+
+    t->net->spares_coming--;
+    if (t->failed) { /* whoever needs one is told why */
+        log_debug("a network ahead of its pod: %s", t->err.msg);
+        give_back(t->net, t->home, t->ip);
+    } else {
+        vec_push(&t->net->spares, (struct net_spare){t->home, t->ip});
+    }
+    task_free(task);
+}
+
+static void drop_spare(struct task *task)
+{
+    (void)netns_unpin(CONTAINER_OF(task, struct pod_task, task)->path, NULL);
+    task_free(task);
+}
+
+void net_spares_make(struct podnet *net)
+{
+    while (net->mode == PODNET_BRIDGE && net->spares.len + net->spares_coming < net->spares_wanted) {
+        struct pod_task *t = task_new(net, NULL, run_add, done_spare);
+
+        if (!addr_pool_take(&net->pool, &t->ip)) {
+            task_free(&t->task);
+            return;
+        }
+        t->home = t->ip;
+        t->path = pod_netns_path(net, NULL, t->home);
+        t->task.drop = drop_spare;
+        net->spares_coming++;
+        worker_push(net->worker, &t->task);
+    }
+}
+
+void net_spares_free(struct podnet *net)
+{
+    VEC_EACH(&net->spares, it) {
+        CLEANUP(free) char *path = pod_netns_path(net, NULL, it->home);
+
+        (void)netns_unpin(path, NULL);
+        give_back(net, it->home, it->ip);
+    }
+    vec_done(&net->spares);
+}
+
+static bool take_spare(struct podnet *net, struct net_spare *ret)
+{
+    if (net->spares.len == 0)
+        return false;
+    *ret = net->spares.v[0];
+    net->spares.len--;
+    memmove(net->spares.v, net->spares.v + 1, net->spares.len * sizeof(*net->spares.v));
+    return true;
+}
+
+/* ---- adding ---- */
+
+static struct pod *admit(struct podnet *net, const char *id, bool *made, struct err *err)
+{
+    struct net_spare at = {0};
 
     if (!podnet_id_valid(id)) {
         (void)err_set(err, ERR_INVALID, "'%s' is no id of a pod", id);
@@ -235,21 +360,22 @@ static struct pod *admit(struct podnet *net, const char *id, struct err *err)
         (void)err_set(err, ERR_LIMIT, "the network has %d pods already", PODNET_PODS_MAX);
         return NULL;
     }
-    if (net->mode == PODNET_BRIDGE && !addr_pool_take(&net->pool, &ip)) {
+    *made = take_spare(net, &at);
+    if (net->mode == PODNET_BRIDGE && !*made && !addr_pool_take(&net->pool, &at.ip)) {
         (void)err_set(err, ERR_LIMIT, "all %u addresses of the pod network are taken", net->pool.taken);
         return NULL;
     }
-    return pod_new(net, id, ip);
+    return pod_new(net, id, *made ? at.home : at.ip, at.ip);
 }
 
 void podnet_add(struct podnet *net, const char *id, podnet_add_fn fn, void *arg)
 {
     struct pod *pod = map_get(net->pods, str_from(id));
-    bool is_new = !pod;
+    bool is_new = !pod, made = false;
     struct err err = {0};
 
     if (!pod)
-        pod = admit(net, id, &err);
+        pod = admit(net, id, &made, &err);
     else if (pod->state == POD_REMOVING || pod->remove_next)
         (void)err_set(&err, ERR_CONFLICT, "the network of pod '%s' is being removed", id);
     if (err.code) {
@@ -259,11 +385,13 @@ void podnet_add(struct podnet *net, const char *id, podnet_add_fn fn, void *arg)
     vec_push(&pod->waiters, (struct pod_waiter){fn, arg});
     if (is_new || pod->state == POD_UP) {
         bool work = is_new && net->mode != PODNET_HOST;
-        struct pod_task *t = task_new(net, pod, work ? run_add : run_nothing, done_add);
+        struct pod_task *t = task_new(net, pod, !work ? run_nothing : made ? run_mark : run_add, done_add);
 
         if (!is_new)
             t->mode = PODNET_HOST; /* nothing to be done: only tell */
+        t->task.urgent = made;     /* before others, which take longer, and those that are made ahead */
         worker_push(net->worker, &t->task);
+        net_spares_make(net);
     }
 }
 
@@ -278,6 +406,14 @@ static void done_remove(struct task *task)
         t->pod->remove_next = true; /* it is ours to free, not theirs */
         tell_added(t->pod, &err);
     }
+    if (t->next) {
+        vec_push(&t->net->spares, (struct net_spare){t->home, t->next});
+        if (t->pod->ip == t->home) /* its name: not to be given to others */
+            t->pod->ip = 0;
+        t->pod->home = 0;
+    }
+    if (t->unused)
+        addr_pool_give(&t->net->pool, t->unused);
     if (t->pod)
         pod_free(t->pod);
     if (t->fn)
@@ -285,10 +421,17 @@ static void done_remove(struct task *task)
     task_free(task);
 }
 
-static void start_remove(struct pod *pod, podnet_done_fn fn, void *arg)
+static void start_remove(struct pod *pod, bool keep, podnet_done_fn fn, void *arg)
 {
     struct podnet *net = pod->net;
-    struct pod_task *t = task_new(net, pod, run_remove, done_remove);
+    uint32_t next = 0;
+    bool kept = keep && net->mode == PODNET_BRIDGE && net->spares_wanted && pod->home &&
+                net->spares.len + net->spares_coming < NET_SPARES_KEPT && addr_pool_take(&net->pool, &next);
+    struct pod_task *t = task_new(net, pod, kept ? run_leave : run_remove, done_remove);
+
+    t->next = next;
+    if (kept)
+        t->task.drop = drop_spare;
 
     ports_drop_pod(net, pod);
     services_drop_pod(net, pod);
@@ -298,7 +441,7 @@ static void start_remove(struct pod *pod, podnet_done_fn fn, void *arg)
     worker_push(net->worker, &t->task);
 }
 
-void podnet_remove(struct podnet *net, const char *id, podnet_done_fn fn, void *arg)
+static void take_away(struct podnet *net, const char *id, bool keep, podnet_done_fn fn, void *arg)
 {
     struct pod *pod = map_get(net->pods, str_from(id));
 
@@ -307,7 +450,7 @@ void podnet_remove(struct podnet *net, const char *id, podnet_done_fn fn, void *
             pod->remove_next = true; /* the tasks are done in order: first the add, then this */
         else
             pod->state = POD_REMOVING;
-        start_remove(pod, fn, arg);
+        start_remove(pod, keep && pod->state == POD_REMOVING, fn, arg);
         return;
     }
     if (fn) { /* nothing there, or somebody else's removal that comes before this in the queue */
@@ -317,6 +460,16 @@ void podnet_remove(struct podnet *net, const char *id, podnet_done_fn fn, void *
         t->arg = arg;
         worker_push(net->worker, &t->task);
     }
+}
+
+void podnet_remove(struct podnet *net, const char *id, podnet_done_fn fn, void *arg)
+{
+    take_away(net, id, false, fn, arg);
+}
+
+void podnet_leave(struct podnet *net, const char *id, podnet_done_fn fn, void *arg)
+{
+    take_away(net, id, true, fn, arg);
 }
 
 const struct podnet_pod *podnet_get(const struct podnet *net, const char *id)

@@ -27,8 +27,8 @@ bool cgroup_has_swap(const struct cgroup *cg);
  * containers together would weigh as much as one other process. */
 void cgroup_make_parent(const struct cgroup *cg);
 /* Has the kernel favour changes of cgroups over forks (favordynmods of cgroup v2, Linux 6.0): without it, a
- * process is moved into a cgroup only after an RCU grace period, 10 ms and more. For the whole machine; false:
- * not here. */
+ * process is moved into a cgroup only after an RCU grace period, 10 ms and more. For the whole machine;
+ * false: not here. */
 bool cgroup_favor_changes(const struct cgroup *cg);
 /* The file with that container's weight, and in `text` what to write there for `shares` (as of v1); free it.
  */

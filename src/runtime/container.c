@@ -140,7 +140,7 @@ static void tell_from_disk(struct runtime_container *c)
             tell_exited(c, &record.how);
         return;
     }
-    if (c->starter_pid && !c->shim_pid) {
+    if (c->ours && !c->shim_pid) {
         tell_failed(c, STR("berth-shim ended before it could do anything"));
         return;
     }
@@ -239,17 +239,6 @@ static void on_control(void *arg, uint32_t events)
     }
 }
 
-static void on_starter(void *arg, pid_t pid, int status)
-{
-    struct runtime_container *c = arg;
-
-    (void)pid;
-    loop_child_free(c->starter);
-    c->starter = NULL;
-    if (status != 0)
-        log_warn("container %s: the shim could not leave its starter (status %d)", c->id, status);
-}
-
 static void on_stop_timer(void *arg)
 {
     runtime_kill_all(arg);
@@ -279,10 +268,6 @@ static void container_free(struct runtime_container *c)
         return;
     turn_over(c);
     close_control(c);
-    if (c->starter) { /* it lives for one fork only */
-        loop_child_free(c->starter);
-        waitpid(c->starter_pid, NULL, 0);
-    }
     loop_timer_free(c->stop);
     loop_timer_free(c->later);
     buf_done(&c->conf);
@@ -410,7 +395,7 @@ static int write_folder(struct runtime_container *c, const struct runtime_spec *
 
 static int start_shim(struct runtime_container *c, struct err *err)
 {
-    const char *argv[] = {"berth-shim", "run", c->id, NULL};
+    const char *words[] = {"run", c->id, NULL};
     int pair[2];
 
     if (oci_write(c->dir, "shim.conf", buf_view(&c->conf), err) < 0)
@@ -419,7 +404,7 @@ static int start_shim(struct runtime_container *c, struct err *err)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "make a socket pair");
     c->control = pair[0];
-    if (oci_spawn_shim(c->rt, c->dir, argv, NULL, pair[1], &c->starter_pid, err) < 0) {
+    if (nursery_shim(c->rt, c->dir, words, NULL, pair[1], err) < 0) {
         close(pair[1]);
         return -1;
     }
@@ -427,7 +412,7 @@ static int start_shim(struct runtime_container *c, struct err *err)
     c->in_start = true;
     c->rt->starting++;
     c->io = loop_io_new(c->rt->loop, c->control, EPOLLIN, on_control, c);
-    c->starter = loop_child_new(c->rt->loop, c->starter_pid, on_starter, c, NULL);
+    c->ours = true;
     return 0;
 }
 

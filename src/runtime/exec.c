@@ -215,16 +215,6 @@ static void on_control(void *arg, uint32_t events)
     }
 }
 
-static void on_child(void *arg, pid_t pid, int status)
-{
-    struct runtime_stream *s = arg;
-
-    (void)pid;
-    (void)status;
-    loop_child_free(s->child);
-    s->child = NULL;
-}
-
 /* ---- start ---- */
 
 struct runtime_stream *stream_new(struct runtime *rt, const struct runtime_stream_events *events, void *arg)
@@ -293,17 +283,16 @@ static int write_files(struct runtime_container *c, const struct runtime_exec *e
 static int start_helper(struct runtime_stream *s, struct runtime_container *c, const char *number,
                         const int *fds, struct err *err)
 {
-    const char *argv[] = {"berth-shim", "exec", c->id, number, NULL};
+    const char *words[] = {"exec", c->id, number, NULL};
     int pair[2], rc;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "make a socket pair");
     s->control = pair[0];
-    rc = oci_spawn_shim(s->rt, c->dir, argv, fds, pair[1], &s->child_pid, err);
+    rc = nursery_shim(s->rt, c->dir, words, fds, pair[1], err);
     close(pair[1]);
     if (rc < 0)
         return -1;
-    s->child = loop_child_new(s->rt->loop, s->child_pid, on_child, s, NULL);
     s->control_io = loop_io_new(s->rt->loop, s->control, EPOLLIN, on_control, s);
     return 0;
 }
@@ -407,9 +396,5 @@ void runtime_stream_free(struct runtime_stream *s)
     close_output(s, 0);
     close_output(s, 1);
     loop_timer_free(s->drain);
-    if (s->child) { /* the helper's starter, which lives for one fork only */
-        loop_child_free(s->child);
-        waitpid(s->child_pid, NULL, 0);
-    }
     free(s);
 }

@@ -16,8 +16,6 @@ struct runtime_stream {
     int in, out[2];      /* out[0] is the terminal's master, and in a copy of it, with tty */
     uint16_t rows, cols; /* asked for; 0: not yet */
     struct loop_io *in_io, *out_io[2];
-    struct loop_child *child;
-    pid_t child_pid;
     struct loop_timer *drain; /* a process left behind may hold the output open for ever */
     bool has_exit;
     struct runtime_exit how;

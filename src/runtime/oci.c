@@ -6,8 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -60,49 +58,6 @@ int oci_seal(const char *path)
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
         return -1;
     return fcntl(fd, F_DUPFD_CLOEXEC, OCI_FD_MIN); /* out of the way of those that the shim gets */
-}
-
-static int set_actions(posix_spawn_file_actions_t *actions, int dir, const int *fds, int control, int oci)
-{
-    int rc = posix_spawn_file_actions_addfchdir_np(actions, dir);
-
-    for (int i = 0; i < 3 && rc == 0 && fds; i++) {
-        if (fds[i] >= 0)
-            rc = posix_spawn_file_actions_adddup2(actions, fds[i], i);
-        else
-            rc = posix_spawn_file_actions_addopen(actions, i, "/dev/null", O_RDWR, 0);
-    }
-    if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(actions, control, SHIM_FD_CONTROL);
-    if (rc == 0 && oci >= 0)
-        rc = posix_spawn_file_actions_adddup2(actions, oci, SHIM_FD_OCI);
-    return rc;
-}
-
-int oci_spawn_shim(const struct runtime *rt, const char *dir, const char *const *argv, const int *fds,
-                   int control, pid_t *ret, struct err *err)
-{
-    CLEANUP(fd_close) int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    sigset_t none, all;
-    int rc;
-
-    if (dir_fd < 0)
-        return err_errno(err, errno, "open '%s'", dir);
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attr);
-    posix_spawnattr_setsigmask(&attr, &none);
-    posix_spawnattr_setsigdefault(&attr, &all);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    rc = set_actions(&actions, dir_fd, fds, control, rt->oci_fd);
-    if (rc == 0)
-        rc = posix_spawn(ret, rt->shim_path, &actions, &attr, (char *const *)argv, (char *const[]){NULL});
-    posix_spawnattr_destroy(&attr);
-    posix_spawn_file_actions_destroy(&actions);
-    return rc ? err_errno(err, rc, "start '%s'", rt->shim_path) : 0;
 }
 
 void oci_conf(struct buf *conf, const char *key, const char *value)

@@ -120,7 +120,7 @@ int runtime_new(struct loop *loop, const struct runtime_config *config, struct r
     CLEANUP(free) char *parent = default_parent(config->state_dir);
     const char *bpf;
 
-    rt->oci_fd = -1;
+    rt->oci_fd = rt->nursery = -1;
     rt->loop = loop;
     rt->containers = map_new();
     rt->starting_max = RUNTIME_STARTS_PER_CPU * (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
@@ -168,6 +168,7 @@ void runtime_free(struct runtime *rt)
             runtime_forget(c);
     }
     map_free(rt->containers);
+    nursery_end(rt);
     sweeper_free(rt->sweeper);
     seccomp_free(rt->seccomp);
     cgroup_free(rt->cgroup);

@@ -14,7 +14,9 @@ struct runtime {
     struct loop *loop;
     char *state_dir, *run_dir, *oci_root; /* oci_root: RUN_DIR/oci, the OCI runtime's --root */
     char *oci_path, *shim_path, *init_path;
-    int oci_fd; /* what is at oci_path, sealed; -1: none */
+    int oci_fd;  /* what is at oci_path, sealed; -1: none */
+    int nursery; /* where to ask for shims; -1: not started yet */
+    pid_t nursery_pid;
     char boot_id[40];
     struct cgroup *cgroup;
     struct seccomp *seccomp;
@@ -46,8 +48,7 @@ struct runtime_container {
     int early_signal;     /* came while it waited; 0: none */
     int control;          /* -1: the shim is gone */
     struct loop_io *io;
-    struct loop_child *starter;
-    pid_t starter_pid;               /* 0: adopted */
+    bool ours;                       /* started, not adopted */
     struct loop_timer *stop, *later; /* later: what is known already, told from the loop */
     int64_t connect_by;              /* of one that was found: until then its shim may begin to listen */
     int64_t stop_at;                 /* monotonic; 0: no stop under way */
@@ -74,8 +75,6 @@ int oci_find(const char *name, char **ret, struct err *err); /* a path, or a nam
 /* A copy of crun that nobody can write to. Started from anything else it makes one of itself, each time, lest
  * a container overwrite the machine's program. -1: not here, or not with this runtime. */
 int oci_seal(const char *path);
-int oci_spawn_shim(const struct runtime *rt, const char *dir, const char *const *argv, const int *fds,
-                   int control, pid_t *ret, struct err *err);
 /* Adds "key=value" and a NUL to a shim's configuration. NULL values are left out. */
 void oci_conf(struct buf *conf, const char *key, const char *value);
 void oci_conf_int(struct buf *conf, const char *key, int64_t value);
@@ -88,6 +87,13 @@ int oci_send(int control, const struct shim_msg *msg, const char *data, size_t l
 /* Reads one message; a descriptor that came along goes to *fd (NULL: closed). Data bytes, or -1 with errno;
  * ECONNRESET at the end. */
 ssize_t oci_recv(int control, struct shim_msg *msg, char *data, size_t size, int *fd);
+
+/* nursery.c: a shim in that folder. words: "run", id or "exec", id, number; NULL at the end. stdio: NULL, or
+ * three descriptors for the shim (-1: /dev/null). control is borrowed: its other end tells what becomes of
+ * it. */
+int nursery_shim(struct runtime *rt, const char *dir, const char *const *words, const int *stdio, int control,
+                 struct err *err);
+void nursery_end(struct runtime *rt);
 
 /* runtime_remove.c */
 void removal_start(struct runtime *rt, const char *id, const char *dir, int control, pid_t shim_pid,

@@ -60,24 +60,19 @@ static void put_stamp(struct shim_log *log, char *at, int64_t now)
     at[29] = 'Z';
 }
 
-/* The folder and the one above: containers that say nothing have neither. */
+/* Containers that say nothing have none. */
 static bool make_folders(const char *path)
 {
     char text[4096];
-    char *ends[2];
     int n = snprintf(text, sizeof(text), "%s", path);
+    char *slash = n > 0 && (size_t)n < sizeof(text) ? strrchr(text, '/') : NULL;
 
-    if (n < 0 || (size_t)n >= sizeof(text))
+    if (!slash || slash == text)
         return false;
-    for (int i = 0; i < 2; i++) {
-        ends[i] = strrchr(text, '/');
-        if (!ends[i] || ends[i] == text)
-            return false;
-        *ends[i] = '\0';
-    }
-    mkdir(text, 0700);
-    *ends[1] = '/';
-    return mkdir(text, 0700) == 0 || errno == EEXIST;
+    *slash = '\0';
+    if (mkdir(text, 0700) == 0 || errno == EEXIST)
+        return true;
+    return errno == ENOENT && make_folders(text) && mkdir(text, 0700) == 0;
 }
 
 static int open_file(struct shim_log *log)

@@ -1,10 +1,10 @@
-/* berth-shim - one per container; see proto.h and docs/adr. Started by berthd in the container's folder:
+/* berth-shim - one per container; see proto.h and docs/adr. Started by berthd:
  *
- *   berth-shim run ID          the shim of a container; leaves its parent at once
- *   berth-shim exec ID NUMBER  one command in it; leaves its parent, too
- *   berth-shim pause           first process of a pod's pid namespace: reaps, ends on TERM
+ *   berth-shim serve TITLE     forks shims: "run ID" is that of a container, "exec ID NUMBER" of a command in
+ * it berth-shim pause           first process of a pod's pid namespace: reaps, ends on TERM
  *
- * Everything else it needs is in a file of that folder, so nothing a user can name is on its command line. */
+ * Everything else a shim needs is in a file of its container's folder, so nothing a user can name is on its
+ * command line. */
 #include "shim/shim.h"
 
 #include <fcntl.h>
@@ -13,8 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* 0, 1 and 2 are there, SHIM_FD_CONTROL and SHIM_FD_OCI are ours, nothing else is open. */
-static void close_others(bool keep_stdio)
+void shim_close_others(bool keep_stdio)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -27,18 +26,6 @@ static void close_others(bool keep_stdio)
     else
         fcntl(SHIM_FD_OCI, F_SETFD, FD_CLOEXEC);
     close_range(SHIM_FD_OCI + 1, ~0U, 0);
-}
-
-/* The starter gets its child back at once; the shim itself belongs to nobody. */
-static bool leave_parent(void)
-{
-    pid_t pid = fork();
-
-    if (pid < 0)
-        _exit(1);
-    if (pid > 0)
-        _exit(0);
-    return setsid() >= 0;
 }
 
 static int pause_here(void)
@@ -66,13 +53,11 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "pause") == 0)
         return pause_here();
-    if (argc == 3 && strcmp(argv[1], "run") == 0) {
-        close_others(false);
-        return leave_parent() ? shim_run(argv[2]) : 1;
-    }
-    if (argc == 4 && strcmp(argv[1], "exec") == 0) {
-        close_others(true);
-        return leave_parent() ? shim_exec(argv[2], argv[3]) : 1;
+    if (argc == 3 && strcmp(argv[1], "serve") == 0) {
+        shim_close_others(false);
+        if (!oci_sealed())
+            open("/dev/null", O_RDWR | O_CLOEXEC); /* so that its number is not given to what is received */
+        return shim_serve(argv[0], (size_t)(argv[2] + strlen(argv[2]) - argv[0]));
     }
     write_all(2, usage, sizeof(usage) - 1);
     return 2;

@@ -37,6 +37,13 @@ enum shim_type {
 enum shim_state { SHIM_CREATING = 1, SHIM_RUNNING, SHIM_DRAINING, SHIM_DELETING };
 enum shim_attach { SHIM_ATTACH_STDIN = 1, SHIM_ATTACH_OUTPUT = 2 };
 
+/* Requests to `berth-shim serve`, see serve.c. */
+#define SERVE_TEXT_MAX   512
+#define SERVE_TITLE_ROOM 200 /* of its third word, which children write their own titles over */
+struct serve_head {
+    uint32_t stdio; /* bit N: a descriptor for N comes along; the others are /dev/null */
+};
+
 struct shim_msg {
     uint16_t type;
     uint16_t state;

@@ -62,7 +62,10 @@ void log_open(struct shim_log *log, const char *path, int64_t max, unsigned file
 void log_add(struct shim_log *log, const char *stream, const char *data, size_t len, int64_t now);
 void log_close(struct shim_log *log);
 
-/* ---- run.c, exec.c ---- */
+/* ---- main.c, serve.c, run.c, exec.c ---- */
 
+/* 0, 1 and 2 are there, SHIM_FD_CONTROL and SHIM_FD_OCI are ours, nothing else is open. */
+void shim_close_others(bool keep_stdio);
+int shim_serve(char *title, size_t room); /* title: the command line's memory */
 int shim_run(const char *id);
 int shim_exec(const char *id, const char *number);

@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -81,8 +82,12 @@ def orphans(data):
     """What is left of pods: processes, mounts, namespaces, cgroups, folders."""
     name, data = suffix(data), str(data)
     found = [line for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-             if f" {data}/" in line or f"/run/berth-{name}/" in line]
-    for pattern in ("netns/*", "ns/*", "containers/*", "mounts/*", "pods/*"):
+             if f" {data}/" in line or f"/run/berth-{name}/" in line and not re.search("/netns/bv|/mounts/.spare-", line)]
+    # Namespaces whose link has no alias wait for a pod, as do spare roots.
+    links = json.loads(subprocess.run(["ip", "-j", "link", "show", "master", f"bth{name}"], check=False,
+                                      capture_output=True, text=True).stdout or "[]")
+    found += [f"link {link['ifname']} of {link['ifalias']}" for link in links if "ifalias" in link]
+    for pattern in ("ns/*", "containers/*", "mounts/*", "pods/*"):
         found += glob.glob(f"/run/berth-{name}/{pattern}")
     found += glob.glob(f"{data}/pods/*")
     for pattern in (f"/sys/fs/cgroup/*/berth-{name}/*", f"/sys/fs/cgroup/berth-{name}/*"):

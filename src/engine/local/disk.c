@@ -130,8 +130,11 @@ static void add_pod(struct survey *survey, struct pod *pod)
     for (size_t i = 0; i < pod->facts.len; i++) {
         const struct ctr *ctr = &pod->facts.ctrs[i];
 
-        add(survey, pod, WHAT_CONTAINER, ctr->name, start_dir(pod, ctr->name, ctr->restarts),
-            json_get(json_at(ctr->spec, "resources.limits"), STORAGE));
+        const char *dir = image_mount_dir(pod->engine->images, ctr->id);
+
+        if (dir)
+            add(survey, pod, WHAT_CONTAINER, ctr->name, mem_strdup(dir),
+                json_get(json_at(ctr->spec, "resources.limits"), STORAGE));
         add(survey, pod, WHAT_LOGS, ctr->name, mem_printf("%s/logs/%s", pod->dir, ctr->name), NULL);
     }
 }

@@ -301,7 +301,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     engine->pids_max = usage_pids_max();
     usage_start(engine);
     services_start(engine);
-    if (make_folders(engine, err) < 0) {
+    if (make_folders(engine, err) < 0 || slots_start(engine, err) < 0) {
         local_engine_close(engine);
         local_engine_free(engine);
         return -1;
@@ -349,6 +349,7 @@ void local_engine_close(struct local_engine *engine)
     }
     trash_done(engine);
     turns_done(engine);
+    slots_done(engine);
     image_host_free(TAKE_PTR(engine->host_view));
     log_watch_free(engine->logs);
     engine->logs = NULL;

@@ -43,6 +43,7 @@ struct run {
     struct pod *pod;
     size_t at; /* in facts.ctrs */
     struct image_pull *pull;
+    bool fetching;             /* the pull has to get it from somewhere */
     const struct image *image; /* held; NULL with pulled: the host */
     bool pulled;
     int64_t pull_said; /* when its progress was last told, monotonic */
@@ -131,6 +132,8 @@ struct local_engine {
     struct pod_log *readers; /* that follow a container */
     VEC(char *) trash;       /* trash.c */
     struct loop_child *trash_rm;
+    VEC(char *) slots; /* slots.c: free ones */
+    unsigned slot_last;
     unsigned turns;               /* turns.c: pods that are being made ready */
     VEC(char *) turn_line;        /* uids of those that wait for it */
     struct image_host *host_view; /* start.c: kept for a moment */
@@ -198,6 +201,13 @@ void settle_anew(struct pod *pod); /* there is something new to write */
 void settle_ask(struct pod *pod);  /* after writing: asks for what pod_settled missed */
 void settle_drop(struct pod *pod);
 
+/* slots.c */
+int slots_start(struct local_engine *engine, struct err *err);
+void slots_sweep(struct local_engine *engine); /* removes those of no container that was taken up */
+void slots_done(struct local_engine *engine);
+char *slot_take(struct local_engine *engine, struct err *err);             /* for free(); NULL: err */
+void slot_give(struct local_engine *engine, const char *path, bool again); /* again: it is clean */
+
 /* turns.c */
 bool turn_take(struct pod *pod);  /* false: not yet; the pod is looked at again */
 void turn_check(struct pod *pod); /* gives it up where it is not needed any more */
@@ -207,10 +217,9 @@ void turns_done(struct local_engine *engine);
 int start_container(struct run *run, const char **reason, struct err *err); /* reason: for the status */
 void start_discard(struct run *run); /* what is left of its newest run: container, root */
 char *start_log_path(const struct pod *pod, const char *container, int restarts);
-char *start_dir(const struct pod *pod, const char *container, int restarts);
-char *start_signal_path(const struct pod *pod, const char *container,
-                        int restarts);         /* the image's, as text */
-extern const struct runtime_events run_events; /* run.c */
+char *start_message_path(const struct run *run); /* of /dev/termination-log; NULL: its root is not mounted */
+char *start_signal_path(const struct run *run);  /* the image's stop signal, as text; NULL as well */
+extern const struct runtime_events run_events;   /* run.c */
 
 /* run.c: what the runtime and the image store report; ending a container. */
 void run_begin(struct run *run); /* it has its image: start it */

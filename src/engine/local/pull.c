@@ -147,7 +147,8 @@ static void pull_archive(struct run *run, const char *path, struct image_pull_sp
     }
     snprintf(ctr_of(run)->image_id, sizeof(ctr_of(run)->image_id), "%s", image_of(run));
     ctr_of(run)->state = CTR_PULLING;
-    if (spec.policy == IMAGE_NEVER || images_find(images, name)) {
+    run->fetching = spec.policy != IMAGE_NEVER && !images_find(images, name);
+    if (!run->fetching) {
         spec.image = name;
         spec.policy = IMAGE_NEVER;
         run->pull = images_pull(images, &spec, &events, run);
@@ -205,8 +206,9 @@ static void pull_registry(struct run *run, struct image_pull_spec spec)
 
     spec.auths = auths;
     spec.auths_len = read_auths(run, auths, &login);
-    if (image_ref_parse(str_from(spec.image), &ref, NULL) == 0 && spec.policy != IMAGE_NEVER &&
-        (spec.policy == IMAGE_ALWAYS || !images_find(images, spec.image)))
+    run->fetching = image_ref_parse(str_from(spec.image), &ref, NULL) == 0 && spec.policy != IMAGE_NEVER &&
+                    (spec.policy == IMAGE_ALWAYS || !images_find(images, spec.image));
+    if (run->fetching)
         pod_event(run->pod, "Normal", "Pulling", "Pulling image \"%s\"", image_of(run));
     ctr_of(run)->state = CTR_PULLING;
     run->pull = images_pull(images, &spec, &events, run);

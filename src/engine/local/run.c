@@ -153,9 +153,8 @@ static char *last_lines(const struct run *run)
 static char *read_message(const struct run *run, bool failed)
 {
     const struct ctr *ctr = ctr_of(run);
-    CLEANUP(free) char *dir = start_dir(run->pod, ctr->name, ctr->restarts);
-    CLEANUP(free) char *path = mem_printf("%s/termination-log", dir);
-    CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    CLEANUP(free) char *path = start_message_path(run);
+    CLEANUP(fd_close) int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
     char text[LOCAL_MESSAGE_BYTES];
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
 
@@ -235,12 +234,12 @@ static int signal_of(const char *name)
 /* A daemon that took the container up does not hold its image: it was written down at the start. */
 static int stop_signal(const struct run *run)
 {
-    CLEANUP(free) char *path = start_signal_path(run->pod, ctr_of(run)->name, ctr_of(run)->restarts);
+    CLEANUP(free) char *path = start_signal_path(run);
     CLEANUP(buf_done) struct buf text = {0};
 
     if (run->image)
         return signal_of(run->image->config.stop_signal);
-    return file_read(path, SIGNAL_NAME_MAX, &text, NULL) < 0 ? SIGTERM : signal_of(text.data);
+    return !path || file_read(path, SIGNAL_NAME_MAX, &text, NULL) < 0 ? SIGTERM : signal_of(text.data);
 }
 
 static void stop_now(struct run *run)

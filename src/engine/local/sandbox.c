@@ -224,10 +224,6 @@ void sandbox_make(struct pod *pod)
     }
     if (!pod->user_known)
         return;
-    if (dir_make(pod->dir, 0711, &err) < 0) {
-        not_yet(pod, "FailedCreatePodSandBox", &err);
-        return;
-    }
     if (pod->host_network) {
         snprintf(pod->facts.pod_ip, sizeof(pod->facts.pod_ip), "%s", pod->engine->host_ip);
         finish(pod);
@@ -273,33 +269,25 @@ void sandbox_part_gone(struct pod *pod)
     engine_queue(pod);
 }
 
-static void container_gone(void *arg, const char *sentence)
-{
-    struct pod *pod = arg;
-
-    if (sentence)
-        pod_event(pod, "Warning", "FailedCleanup", "%s", sentence);
-    sandbox_part_gone(pod);
-}
-
 static void net_gone(void *arg, const struct err *err)
 {
     (void)err;
     sandbox_part_gone(arg);
 }
 
-void start_discard(struct run *run)
+/* Its containers may have changed their network, or something else may still be in it. */
+static bool rules_network(const struct pod *pod)
 {
-    struct pod *pod = run->pod;
-    const struct ctr *ctr = &pod->facts.ctrs[run->at];
+    bool rules = pause_wanted(pod) || json_bool(json_at(pod->doc, "spec.hostPID")) ||
+                 json_len(json_at(pod->doc, "spec.securityContext.sysctls"));
 
-    if (run->container) {
-        pod->pending++;
-        runtime_remove(TAKE_PTR(run->container), container_gone, pod);
+    for (size_t i = 0; i < pod->facts.len; i++) {
+        const struct json *security = json_get(pod->facts.ctrs[i].spec, "securityContext");
+
+        rules |=
+            json_bool(json_get(security, "privileged")) || json_len(json_at(security, "capabilities.add"));
     }
-    if (run->mounted)
-        image_unmount(pod->engine->images, ctr->id, true, NULL);
-    run->mounted = false;
+    return rules;
 }
 
 void sandbox_leave(struct pod *pod, bool forget)
@@ -314,7 +302,7 @@ void sandbox_leave(struct pod *pod, bool forget)
         }
         if (!pod->host_network) {
             pod->pending++;
-            podnet_remove(pod->engine->net, pod->uid, net_gone, pod);
+            (rules_network(pod) ? podnet_remove : podnet_leave)(pod->engine->net, pod->uid, net_gone, pod);
         }
         pause_remove(pod);
         if (sandbox_shares(pod))

@@ -37,16 +37,23 @@ struct start {
     struct err *err;
 };
 
-char *start_dir(const struct pod *pod, const char *container, int restarts)
+/* A file beside what the container writes to its root. */
+static char *beside_root(const struct run *run, const char *name)
 {
-    return mem_printf("%s/ctr.%s.%d", pod->dir, container, restarts);
+    const struct pod *pod = run->pod;
+    const char *dir = image_mount_dir(pod->engine->images, pod->facts.ctrs[run->at].id);
+
+    return dir ? mem_printf("%s/%s", dir, name) : NULL;
 }
 
-char *start_signal_path(const struct pod *pod, const char *container, int restarts)
+char *start_message_path(const struct run *run)
 {
-    CLEANUP(free) char *dir = start_dir(pod, container, restarts);
+    return beside_root(run, "termination-log");
+}
 
-    return mem_printf("%s/stop-signal", dir);
+char *start_signal_path(const struct run *run)
+{
+    return beside_root(run, "stop-signal");
 }
 
 char *start_log_path(const struct pod *pod, const char *container, int restarts)
@@ -78,18 +85,38 @@ static struct image_host *host_view(struct local_engine *engine, struct err *err
     return engine->host_view;
 }
 
+/* Takes the root of a container away, with what was written there. A process that may still have it open
+ * keeps its folder from being used again. */
+static void unmount_root(struct pod *pod, const char *id)
+{
+    struct local_engine *engine = pod->engine;
+    CLEANUP(free) char *dir = mem_strdup(image_mount_dir(engine->images, id));
+    bool alone = !pause_wanted(pod) && !json_bool(json_at(pod->doc, "spec.hostPID"));
+
+    if (dir && !(alone && image_spare(engine->images, id)))
+        slot_give(engine, dir, image_unmount(engine->images, id, true, NULL) == 0 && alone);
+}
+
 static int mount_root(struct start *s)
 {
-    struct image_mount_spec spec = {.image = s->run->image, .id = s->id, .dir = s->dir};
+    struct local_engine *engine = s->pod->engine;
+    struct image_mount_spec spec = {.image = s->run->image, .id = s->id};
+    CLEANUP(free) char *slot = NULL;
 
     s->reason = CREATE_ERROR;
-    if (dir_make(s->dir, 0711, s->err) < 0)
+    unmount_root(s->pod, s->id);
+    slot = slot_take(engine, s->err);
+    if (!slot)
         return -1;
-    if (image_mounted(s->pod->engine->images, s->id))
-        image_unmount(s->pod->engine->images, s->id, true, NULL);
-    if (image_mount(s->pod->engine->images, &spec, &s->rootfs, s->err) < 0)
+    spec.dir = slot;
+    if (image_mount(engine->images, &spec, &s->rootfs, s->err) < 0) {
+        slot_give(engine, slot, false);
         return -1;
+    }
     s->run->mounted = true;
+    s->dir = image_mount_dir(engine->images, s->id);
+    if (!streq(s->dir, slot)) /* a spare one, with a slot of its own */
+        slot_give(engine, slot, true);
     if (s->run->image) {
         s->config = &s->run->image->config;
         return 0;
@@ -533,9 +560,14 @@ static void set_log(struct start *s)
 
 static int keep_signal(struct start *s)
 {
-    CLEANUP(free) char *path = start_signal_path(s->pod, s->ctr->name, s->ctr->restarts);
-    CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CLEANUP(free) char *path = mem_printf("%s/stop-signal", s->dir);
+    CLEANUP(fd_close) int fd = -1;
 
+    if (!s->config->stop_signal || !*s->config->stop_signal) {
+        unlink(path); /* that of a container before */
+        return 0;
+    }
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     s->reason = CREATE_ERROR;
     if (fd < 0 || write(fd, s->config->stop_signal, strlen(s->config->stop_signal)) < 0)
         return err_errno(s->err, errno, "write '%s'", path);
@@ -558,14 +590,12 @@ int start_container(struct run *run, const char **reason, struct err *err)
 {
     struct pod *pod = run->pod;
     struct ctr *ctr = &pod->facts.ctrs[run->at];
-    CLEANUP(free) char *dir = start_dir(pod, ctr->name, ctr->restarts);
     struct start s = {.run = run,
                       .pod = pod,
                       .ctr = ctr,
                       .spec = ctr->spec,
                       .security = json_get(ctr->spec, "securityContext"),
                       .arena = &pod->scratch,
-                      .dir = dir,
                       .reason = CREATE_ERROR,
                       .err = err};
     const char *init = json_string(json_get(json_at(pod->doc, "metadata.annotations"), INIT_ANNOTATION));
@@ -582,7 +612,7 @@ int start_container(struct run *run, const char **reason, struct err *err)
     s.out.stdin_once = json_bool(json_get(ctr->spec, "stdinOnce"));
     s.out.init = streq(init, "true");
     result = prepare(&s);
-    if (result == 0 && s.config->stop_signal && *s.config->stop_signal)
+    if (result == 0)
         result = keep_signal(&s);
     if (result == 0) {
         s.out.rootfs = s.rootfs;
@@ -594,9 +624,32 @@ int start_container(struct run *run, const char **reason, struct err *err)
     free(s.rootfs);
     arena_reset(&pod->scratch);
     if (result < 0 && run->mounted) {
-        image_unmount(pod->engine->images, s.id, true, NULL);
+        unmount_root(pod, s.id);
         run->mounted = false;
     }
     *reason = s.reason;
     return result;
+}
+
+static void container_gone(void *arg, const char *sentence)
+{
+    struct pod *pod = arg;
+
+    if (sentence)
+        pod_event(pod, "Warning", "FailedCleanup", "%s", sentence);
+    sandbox_part_gone(pod);
+}
+
+void start_discard(struct run *run)
+{
+    struct pod *pod = run->pod;
+    const struct ctr *ctr = &pod->facts.ctrs[run->at];
+
+    if (run->container) {
+        pod->pending++;
+        runtime_remove(TAKE_PTR(run->container), container_gone, pod);
+    }
+    if (run->mounted)
+        unmount_root(pod, ctr->id);
+    run->mounted = false;
 }

@@ -136,6 +136,7 @@ void sweep_start(struct local_engine *engine)
     miss_all(engine);
     runtime_cleanup(engine->rt, keep_id, cleaned, engine);
     images_sweep(engine->images, keep_id, engine);
+    slots_sweep(engine);
     remove_networks(engine);
     remove_folders(engine, engine->data_dir);
     remove_folders(engine, engine->run_dir);

@@ -41,7 +41,8 @@ static bool needs_turn(const struct pod *pod)
     for (size_t i = 0; i < pod->facts.len; i++) {
         enum ctr_state state = pod->facts.ctrs[i].state;
 
-        if (state == CTR_RUNNING || state == CTR_EXITED || state == CTR_STUCK || pod->runs[i].pull)
+        if (state == CTR_RUNNING || state == CTR_EXITED || state == CTR_STUCK ||
+            (pod->runs[i].pull && pod->runs[i].fetching))
             return false;
     }
     return true;
