@@ -1,7 +1,31 @@
-/* The annotation berth.dev/keep makes a job that nobody displaces: admins alone may set it, on the object or
- * on the template of its pods. */
+/* Annotations that are not everybody's to write, on an object or on the template of its pods. berth.dev/keep
+ * makes a job that nobody displaces: admins alone may set it. Which cards a pod has, and that it was asked to
+ * go, are Berth's own word: what others write there counts for nothing. */
 #include "queue/internal.h"
 #include "registry/access.h"
+
+static const char *const places[] = {"metadata", "spec.template.metadata", "spec.jobTemplate.metadata",
+                                     "spec.jobTemplate.spec.template.metadata"};
+static const char *const own_words[] = {QUEUE_CARDS_ANNOTATION, STOP_ANNOTATION};
+
+/* As it was, or not at all. */
+static void leave_own_words(const struct write *write, struct json *doc, const struct json *before)
+{
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        struct json *now = json_get(json_at(doc, places[i]), "annotations");
+        const struct json *was = json_get(json_at(before, places[i]), "annotations");
+
+        for (size_t k = 0; k < ARRAY_LEN(own_words); k++) {
+            const struct json *value = json_get(was, own_words[k]);
+
+            if (value && json_at(doc, places[i]))
+                json_set(write->arena, json_need_object(write->arena, json_at(doc, places[i]), "annotations"),
+                         own_words[k], *value);
+            else if (now)
+                json_remove(now, own_words[k]);
+        }
+    }
+}
 
 static const char *kept(const struct json *meta)
 {
@@ -11,14 +35,15 @@ static const char *kept(const struct json *meta)
 static int admit(void *arg, const struct write *write, const struct kind *kind, const char *ns,
                  struct json *doc, const struct object *old)
 {
-    static const char *const places[] = {"metadata", "spec.template.metadata", "spec.jobTemplate.metadata",
-                                         "spec.jobTemplate.spec.template.metadata"};
     const struct json *before = old ? object_json(old, write->arena) : NULL;
 
     (void)arg;
     (void)kind;
     (void)ns;
-    if (!write->who || access_is_admin(write->who))
+    if (!write->who)
+        return 0;
+    leave_own_words(write, doc, before);
+    if (access_is_admin(write->who))
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         const char *now = kept(json_at(doc, places[i]));

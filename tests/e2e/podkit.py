@@ -158,11 +158,13 @@ def state(found, kind="state"):
     return found["status"]["containerStatuses"][0][kind]
 
 
-def as_nobody(node, name, command="id -u; touch /h/file; cat /etc/shadow", **spec):
+def as_nobody(node, name, command="id -u; touch /h/file; cat /etc/shadow", annotations=None, **spec):
     """A pod that the user nobody makes, by the socket."""
+    made = pod(name, command, **spec)
+    made["metadata"]["annotations"] = annotations or {}
     harness.run(["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "curl", "-sf",
                  "--unix-socket", node.socket, "-H", "Content-Type: application/json", "-d",
-                 json.dumps(pod(name, command, **spec)), "http://berth/api/v1/namespaces/nobody/pods"]).ok()
+                 json.dumps(made), "http://berth/api/v1/namespaces/nobody/pods"]).ok()
 
 
 needs = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))

@@ -310,6 +310,10 @@ def test_cards_by_cdi_are_never_shared_and_kept_over_a_restart(cards_node):
         as_nobody(node, name, show, **card)
     found = {name: shown(name) for name in ("one", "two")}
     assert sorted(found.values()) == [["65534", f"card{i}", f"card{i}", "driver"] for i in range(2)]
+    as_nobody(node, "sly", "echo $CUDA_VISIBLE_DEVICES.", annotations={"berth.dev/gpus": "0:1"})
+    harness.wait(lambda: node.kubectl("logs", "sly", *ns).out == ".\n", "who asks for no card gets none")
+    node.kubectl("annotate", "pod", "one", *ns, "berth.dev/gpus=0,1", "--overwrite").ok()
+    assert node.kubectl("get", "pod", "one", *ns, "-o", "yaml").ok().count('"0,1"') == 0
     node.kill9()
     node.start()
     as_nobody(node, "three", show, **card)

@@ -467,6 +467,27 @@ static void test_keep_is_for_admins(void **state)
     assert_true(unit_find(f->queue, uid)->w.keep);
 }
 
+static void test_cards_are_nobodys_to_write(void **state)
+{
+    static const char text[] = "{metadata: {name: p, annotations: {berth.dev/gpus: '0:1', a: b}}, spec: "
+                               "{containers: [{name: c, image: x}]}}";
+    static const char job[] =
+        "{metadata: {name: b}, spec: {template: {metadata: {annotations: {berth.dev/gpus: '0'}}, spec: "
+        "{restartPolicy: Never, containers: [{name: c, image: x}]}}}}";
+    struct fixture *f = *state;
+    struct json *notes;
+    char uid[64];
+
+    assert_int_equal(create_as(f, &f->ann, KIND_POD, text, uid), 0);
+    notes = json_at(object_json(store_by_uid(f->store, uid), &f->arena), "metadata.annotations");
+    assert_null(json_get(notes, "berth.dev/gpus"));
+    assert_string_equal(json_get_string(notes, "a"), "b");
+    assert_int_equal(create_as(f, &f->admin, KIND_JOB, job, uid), 0);
+    notes =
+        json_at(object_json(store_by_uid(f->store, uid), &f->arena), "spec.template.metadata.annotations");
+    assert_null(json_get(notes, "berth.dev/gpus"));
+}
+
 /* ---- which node ---- */
 
 #define AFFINITY(what)                                                                                       \
@@ -555,6 +576,7 @@ int main(void)
         TEST(test_leaving_is_no_lost_work),
         TEST(test_what_the_admin_made_is_roots),
         TEST(test_keep_is_for_admins),
+        TEST(test_cards_are_nobodys_to_write),
         TEST(test_a_pod_waits_for_a_node_that_its_affinity_takes),
         TEST(test_a_pod_waits_for_a_node_that_its_selector_takes),
         TEST(test_shares_count_as_shares_after_a_restart),
