@@ -169,8 +169,9 @@ static pid_t left_behind(const struct live *live)
     DIR *dir = opendir("/proc");
     const struct dirent *entry;
     char path[64], cwd[256];
+    pid_t pid = 0;
 
-    while (dir && (entry = readdir(dir))) {
+    while (dir && !pid && (entry = readdir(dir))) {
         ssize_t n;
 
         if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
@@ -178,14 +179,12 @@ static pid_t left_behind(const struct live *live)
         snprintf(path, sizeof(path), "/proc/%.20s/cwd", entry->d_name);
         n = readlink(path, cwd, sizeof(cwd) - 1);
         cwd[n > 0 ? n : 0] = '\0';
-        if (starts_with(cwd, live->dir)) {
-            closedir(dir);
-            return (pid_t)strtol(entry->d_name, NULL, 10);
-        }
+        if (starts_with(cwd, live->dir))
+            pid = (pid_t)strtol(entry->d_name, NULL, 10);
     }
     if (dir)
         closedir(dir);
-    return 0;
+    return pid;
 }
 
 /* The helper of a command that was given up waits for the OCI runtime, which may take a moment. */
