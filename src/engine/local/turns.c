@@ -6,7 +6,7 @@
 
 #include <unistd.h>
 
-#define TURNS_PER_CPU 4
+#define TURNS_PER_CPU 6
 
 static unsigned turns_max(void)
 {
