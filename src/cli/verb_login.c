@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define PASSWORD_MAX 16384
-#define CHECK_TIME   "30s" /* that a registry has to answer */
+#define CHECK_TIME   "--command-timeout=30s" /* that a registry has to answer */
 
 static volatile sig_atomic_t interrupted;
 
@@ -56,7 +56,7 @@ static int read_line(const char *prompt, bool hidden, char text[PASSWORD_MAX])
 /* Asks the registry whether they are right; skopeo says what is wrong. */
 static int check(struct cli *cli, const char *registry, const char *user, const char *password)
 {
-    const char *argv[TOOL_ARGS_MAX] = {"skopeo", "--command-timeout=" CHECK_TIME, "login"};
+    const char *argv[TOOL_ARGS_MAX] = {"skopeo", CHECK_TIME, "login"};
     struct image_tools tools = {0};
     struct tool_error error;
     int code;

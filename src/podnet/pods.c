@@ -406,7 +406,7 @@ static void done_remove(struct task *task)
         t->pod->remove_next = true; /* it is ours to free, not theirs */
         tell_added(t->pod, &err);
     }
-    if (t->next) {
+    if (t->pod && t->next) {
         vec_push(&t->net->spares, (struct net_spare){t->home, t->next});
         if (t->pod->ip == t->home) /* its name: not to be given to others */
             t->pod->ip = 0;
