@@ -21,6 +21,7 @@
 #define CONNECT_STEP (5 * NSEC_PER_MSEC)
 
 static int start_shim(struct runtime_container *c, struct err *err);
+static int ask_for_shim(struct runtime_container *c, struct err *err);
 static void on_control(void *arg, uint32_t events);
 
 /* ---- turns ---- */
@@ -140,8 +141,12 @@ static void tell_from_disk(struct runtime_container *c)
             tell_exited(c, &record.how);
         return;
     }
-    if (c->ours && !c->shim_pid) {
-        tell_failed(c, STR("berth-shim ended before it could do anything"));
+    if (c->ours && !c->shim_pid) { /* a shim says hello before it starts anything */
+        bool again = !c->again && ask_for_shim(c, NULL) == 0;
+
+        c->again = true; /* the process that forks them may have been killed with our question unread */
+        if (!again)
+            tell_failed(c, STR("berth-shim ended before it could do anything"));
         return;
     }
     record.how = (struct runtime_exit){
@@ -393,14 +398,11 @@ static int write_folder(struct runtime_container *c, const struct runtime_spec *
     return 0;
 }
 
-static int start_shim(struct runtime_container *c, struct err *err)
+static int ask_for_shim(struct runtime_container *c, struct err *err)
 {
     const char *words[] = {"run", c->id, NULL};
     int pair[2];
 
-    if (oci_write(c->dir, "shim.conf", buf_view(&c->conf), err) < 0)
-        return -1;
-    buf_done(&c->conf);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return err_errno(err, errno, "make a socket pair");
     c->control = pair[0];
@@ -409,9 +411,19 @@ static int start_shim(struct runtime_container *c, struct err *err)
         return -1;
     }
     close(pair[1]);
+    c->io = loop_io_new(c->rt->loop, c->control, EPOLLIN, on_control, c);
+    return 0;
+}
+
+static int start_shim(struct runtime_container *c, struct err *err)
+{
+    if (oci_write(c->dir, "shim.conf", buf_view(&c->conf), err) < 0)
+        return -1;
+    buf_done(&c->conf);
+    if (ask_for_shim(c, err) < 0)
+        return -1;
     c->in_start = true;
     c->rt->starting++;
-    c->io = loop_io_new(c->rt->loop, c->control, EPOLLIN, on_control, c);
     c->ours = true;
     return 0;
 }

@@ -49,6 +49,7 @@ struct runtime_container {
     int control;          /* -1: the shim is gone */
     struct loop_io *io;
     bool ours;                       /* started, not adopted */
+    bool again;                      /* a shim has been asked for twice */
     struct loop_timer *stop, *later; /* later: what is known already, told from the loop */
     int64_t connect_by;              /* of one that was found: until then its shim may begin to listen */
     int64_t stop_at;                 /* monotonic; 0: no stop under way */

@@ -529,6 +529,44 @@ static void test_mount_shows_layers_and_keeps_writes_apart(void **state)
     images_free(images);
 }
 
+static void test_untouched_root_is_the_next_containers(void **state)
+{
+    struct images *images = store_with_image("s-spare");
+    struct image_mount_spec spec = {
+        .image = images_find(images, "localhost/m:v1"), .id = "c1", .dir = path_of("c-spare1")};
+    CLEANUP(free) char *first = NULL, *root = NULL, *file = NULL;
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(image_mount(images, &spec, &first, NULL), 0);
+    assert_true(image_spare(images, "c1"));
+    assert_false(image_mounted(images, "c1") || there(first, "etc"));
+    spec.id = "c2";
+    spec.dir = path_of("c-spare2");
+    assert_int_equal(image_mount(images, &spec, &root, NULL), 0);
+    assert_string_equal(image_mount_dir(images, "c2"), path_of("c-spare1"));
+    assert_true(there(root, "etc/motd"));
+    /* Its mode is another, then something lies in it. */
+    assert_int_equal(chmod(root, 0700), 0);
+    assert_false(image_spare(images, "c2"));
+    assert_int_equal(chmod(root, 0755), 0);
+    file = mem_printf("%s/written", root);
+    assert_int_equal(file_write_atomic(file, STR("x"), 0600, NULL), 0);
+    assert_false(image_spare(images, "c2"));
+    assert_int_equal(image_unmount(images, "c2", true, NULL), 0);
+    /* Spare ones do not keep an image. */
+    free(TAKE_PTR(root));
+    assert_int_equal(image_mount(images, &spec, &root, NULL), 0);
+    assert_string_equal(image_mount_dir(images, "c2"), path_of("c-spare2"));
+    assert_int_equal(stat(root, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0755);
+    assert_true(image_spare(images, "c2"));
+    assert_int_equal(images_remove(images, "localhost/m:v1", NULL), 0);
+    fx_idle(loop, "s-spare/trash");
+    assert_int_equal(fx_count("%s/s-spare/mounts", fx_top), 0);
+    images_free(images);
+}
+
 static void test_readonly_mount_takes_no_writes(void **state)
 {
     struct images *images = store_with_image("s-ro");
@@ -837,6 +875,7 @@ int main(void)
         TEST(test_moved_tag_is_seen_by_always_only),
         TEST(test_archives_are_imported),
         TEST(test_mount_shows_layers_and_keeps_writes_apart),
+        TEST(test_untouched_root_is_the_next_containers),
         TEST(test_readonly_mount_takes_no_writes),
         TEST(test_many_layers_can_be_mounted),
         TEST(test_host_root_is_seen_and_not_changed),

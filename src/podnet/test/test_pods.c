@@ -112,6 +112,48 @@ static void test_added_pod_is_given_again_and_removed_one_is_gone(void **state)
     destroy_net(net);
 }
 
+static void leave_ok(struct podnet *net, const char *id)
+{
+    struct result r = {0};
+
+    podnet_leave(net, id, on_removed, &r);
+    wait_called(&r);
+    assert_int_equal(r.code, ERR_NONE);
+    assert_null(podnet_get(net, id));
+}
+
+static void test_idle_namespace_is_another_pods_with_another_address(void **state)
+{
+    const struct podnet_config config = {.spares = 1};
+    struct podnet *net = open_net(&config);
+    struct result a = add_ok(net, "a"), b, c, *again, *other;
+    const char *id;
+    int server;
+
+    (void)state;
+    leave_ok(net, "a");
+    b = add_ok(net, "b");
+    c = add_ok(net, "c");
+    again = streq(b.netns, a.netns) ? &b : &c;
+    other = again == &b ? &c : &b;
+    id = again == &b ? "b" : "c";
+    assert_string_equal(again->netns, a.netns);
+    assert_int_not_equal(again->ip.s_addr, a.ip.s_addr);
+    server = listen_in(again->netns, INADDR_ANY, 80);
+    assert_int_equal(reach(other->netns, ntohl(again->ip.s_addr), 80, server), ntohl(other->ip.s_addr));
+    /* A daemon that starts anew knows its address. */
+    podnet_free(net);
+    net = open_net(&config);
+    assert_non_null(podnet_get(net, id));
+    assert_int_equal(podnet_get(net, id)->ip.s_addr, again->ip.s_addr);
+    assert_string_equal(podnet_get(net, id)->netns, a.netns);
+    /* With a socket in it, it goes. */
+    leave_ok(net, id);
+    assert_int_not_equal(access(a.netns, F_OK), 0);
+    close(server);
+    destroy_net(net);
+}
+
 static void test_calls_on_one_pod_are_done_in_their_order(void **state)
 {
     struct podnet *net = open_net(NULL);
@@ -376,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_pods_reach_the_outside_with_the_hosts_address),
         cmocka_unit_test(test_firewall_that_drops_forwarded_packets_lets_pods_through),
         cmocka_unit_test(test_added_pod_is_given_again_and_removed_one_is_gone),
+        cmocka_unit_test(test_idle_namespace_is_another_pods_with_another_address),
         cmocka_unit_test(test_calls_on_one_pod_are_done_in_their_order),
         cmocka_unit_test(test_bad_ids_are_refused),
         cmocka_unit_test(test_subnet_without_free_address_says_so),

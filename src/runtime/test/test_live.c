@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "live.h"
+#include "runtime/runtime_internal.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -25,6 +26,21 @@ static void test_exit_code_and_both_outputs_are_kept(void **state)
     box_output(&box, "stderr", &text);
     assert_string_equal(text.data, "err\n");
     box_remove(&box);
+}
+
+static void test_shims_come_from_another_process_when_theirs_is_killed(void **state)
+{
+    struct live *live = *state;
+    struct box first, second;
+
+    box_run(live, &first, "exec sleep 100");
+    kill(live->rt->nursery_pid, SIGKILL);
+    box_run(live, &second, "exit 3");
+    box_wait(&second);
+    assert_int_equal(second.how.code, 3);
+    assert_true(runtime_container_running(first.c));
+    box_remove(&second);
+    box_remove(&first);
 }
 
 static void test_a_signal_is_told(void **state)
@@ -451,6 +467,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         LIVE_TEST(test_exit_code_and_both_outputs_are_kept),
+        LIVE_TEST(test_shims_come_from_another_process_when_theirs_is_killed),
         LIVE_TEST(test_a_signal_is_told),
         LIVE_TEST(test_what_cannot_be_started_fails_with_a_sentence),
         LIVE_TEST(test_specs_are_refused_at_once),
