@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "daemon/agent.h"
 #include "daemon/library_files.h"
-#include "daemon/run_dir.h"
 #include "net/http.h"
 #include "podnet/podnet.h"
 
@@ -57,7 +56,7 @@ static int write_files(const char *data_dir, struct err *err)
 {
     CLEANUP(free) char *folder = library_folder(data_dir), *above = agent_run_dir(data_dir);
 
-    if (geteuid() == 0 && run_dir_make(above, err) < 0)
+    if (geteuid() == 0 && dir_make(above, 0711, err) < 0)
         return -1;
     for (size_t i = 0; i < library_file_count; i++)
         if (write_file(folder, &library_files[i], err) < 0)

@@ -126,6 +126,18 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+def suffix(data):
+    """As daemon/agent.c names what belongs to a data folder."""
+    value = 2166136261
+    for byte in str(data).encode():
+        value = (value ^ byte) * 16777619 & 0xffffffff
+    return f"{value:08x}"
+
+
+def run_folder(data):
+    return f"/run/berth-{suffix(data)}"
+
+
 class Daemon:
     """One berthd and its data folder; restarts keep both ports and data."""
 
@@ -240,6 +252,8 @@ class Daemon:
                 self._forget()
         finally:
             shutil.rmtree(self.socket_folder, ignore_errors=True)
+            if os.geteuid() == 0 and not list(pathlib.Path(run_folder(self.data)).glob("containers/*")):
+                shutil.rmtree(run_folder(self.data), ignore_errors=True)
         if check:
             assert code == 0, f"berthd ended with {code}\n{self.log()}"
             assert not SANITIZER.search(self.log()), self.log()

@@ -53,12 +53,7 @@ def cdi_file(devices, edits=None):
             path.unlink()
 
 
-def suffix(data):
-    """As daemon/agent.c names what belongs to a data folder."""
-    value = 2166136261
-    for byte in str(data).encode():
-        value = (value ^ byte) * 16777619 & 0xffffffff
-    return f"{value:08x}"
+suffix = harness.suffix
 
 
 def containers(data):

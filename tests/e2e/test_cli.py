@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import harness
+import podkit
 
 OK, FAILED, USAGE, UNREACHABLE, NOT_FOUND, DENIED, CONFLICT = range(7)
 
@@ -109,6 +110,8 @@ def folder():
     path = tempfile.mkdtemp(prefix="berth-")
     yield path
     alone("--data", path, "down")
+    if os.geteuid() == 0:
+        podkit.remove_traces(path)
     shutil.rmtree(path, ignore_errors=True)
 
 
