@@ -19,12 +19,24 @@ static const char *words_at_end(const struct data *data)
     return data->begun ? " (went on from an earlier try)" : "";
 }
 
+/* Whether both have the same bytes; they are of the same size. */
+static int same_sum(struct data *data, int fd, const char *local, const char *remote, int64_t size, bool *ret)
+{
+    CLEANUP(EVP_MD_CTX_free) EVP_MD_CTX *sum = data_sum_new();
+    struct json *doc;
+    int code = data_ask(data, "sum", remote, &doc);
+
+    if (code == CLI_OK)
+        *ret = data_sum_add(data, sum, fd, size, local) == size &&
+               streq(data_sum_text(data, sum), json_get_string(doc, "sum"));
+    return code;
+}
+
 /* ---- put ---- */
 
 /* Whether the file is there already, byte for byte. */
 static int is_there(struct data *data, int fd, const char *local, const char *remote, int64_t size, bool *ret)
 {
-    CLEANUP(EVP_MD_CTX_free) EVP_MD_CTX *sum = NULL;
     struct json *doc;
     int code = data_ask(data, "stat", remote, &doc);
 
@@ -32,13 +44,7 @@ static int is_there(struct data *data, int fd, const char *local, const char *re
     if (code != CLI_OK || !streq(json_get_string(doc, "type"), "file") ||
         json_int(json_get(doc, "size"), -1) != size)
         return code;
-    code = data_ask(data, "sum", remote, &doc);
-    if (code != CLI_OK)
-        return code;
-    sum = data_sum_new();
-    *ret = data_sum_add(data, sum, fd, size, local) == size &&
-           streq(data_sum_text(data, sum), json_get_string(doc, "sum"));
-    return CLI_OK;
+    return same_sum(data, fd, local, remote, size, ret);
 }
 
 /* How much of the file an earlier try has left there; sum is of that much afterwards. */
@@ -325,21 +331,12 @@ static int get_bytes(struct data *data, int fd, const char *remote, const char *
 static int same_here(struct data *data, const char *local, const char *remote, int64_t size, bool *ret)
 {
     CLEANUP(fd_close) int fd = open(local, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    CLEANUP(EVP_MD_CTX_free) EVP_MD_CTX *sum = NULL;
-    struct json *doc;
     struct stat st;
-    int code;
 
     *ret = false;
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != size)
         return CLI_OK;
-    code = data_ask(data, "sum", remote, &doc);
-    if (code != CLI_OK)
-        return code;
-    sum = data_sum_new();
-    *ret = data_sum_add(data, sum, fd, size, local) == size &&
-           streq(data_sum_text(data, sum), json_get_string(doc, "sum"));
-    return CLI_OK;
+    return same_sum(data, fd, local, remote, size, ret);
 }
 
 int data_get_file(struct data *data, const char *remote, const char *local, int64_t size)

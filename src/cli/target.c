@@ -103,7 +103,8 @@ static int find_pod(struct search *s, const char *name)
     target_path(&path, s->ns, name, "");
     code = ask(s, path.data, &reply);
     if (code == CLI_OK)
-        *s->ret = (struct target){.ns = s->ns, .pod = name};
+        *s->ret =
+            (struct target){.ns = s->ns, .pod = name, .phase = json_at_string(reply.doc, "status.phase")};
     return code;
 }
 
@@ -147,7 +148,9 @@ static int find_pod_of(struct search *s, const char *selector, const char *kind,
     if (!best)
         return cli_fail(CLI_FAILED, "%s '%s' has no pod now", streq(kind, "Job") ? "job" : "training job",
                         name);
-    *s->ret = (struct target){.ns = s->ns, .pod = json_at_string(best, "metadata.name")};
+    *s->ret = (struct target){.ns = s->ns,
+                              .pod = json_at_string(best, "metadata.name"),
+                              .phase = json_at_string(best, "status.phase")};
     return CLI_OK;
 }
 
@@ -274,4 +277,15 @@ int target_find(struct cli *cli, const struct args *args, const char *word, bool
     return code == CLI_NOT_FOUND
                ? cli_fail(code, "there is no %s '%s' in namespace '%s'", names[kind], name, s.ns)
                : code;
+}
+
+int target_find_live(struct cli *cli, const struct args *args, const char *word, struct target *ret)
+{
+    int code = target_find(cli, args, word, false, ret);
+
+    if (code == CLI_OK && (streq(ret->phase, "Succeeded") || streq(ret->phase, "Failed")))
+        return cli_fail(CLI_FAILED,
+                        "pod '%s' has ended (%s): nothing can be run in it, its output is in 'berth logs'",
+                        ret->pod, ret->phase);
+    return code;
 }

@@ -11,12 +11,15 @@
 
 struct target {
     const char *ns, *pod;
+    const char *phase;           /* of the pod; NULL: not known */
     const char *training, *task; /* ids; with `whole` one of these may be there instead of the pod */
 };
 
 /* A pod that there is, or (whole) what has one log over all its pods. The daemon has been asked then. Returns
  * CLI_OK, or another exit code after saying why. */
 int target_find(struct cli *cli, const struct args *args, const char *word, bool whole, struct target *ret);
+/* A pod that has not ended: something is to happen in it. */
+int target_find_live(struct cli *cli, const struct args *args, const char *word, struct target *ret);
 
 /* "/api/v1/namespaces/NS/pods/POD/SUB?" to add parameters to. */
 void target_path(struct buf *out, const char *ns, const char *pod, const char *sub);

@@ -173,7 +173,7 @@ int verb_cp(struct cli *cli, const struct args *args)
         return cli_usage_error(args->verb, "one of the two must be POD:PATH");
     if (!from.path[0] || !to.path[0])
         return cli_usage_error(args->verb, "a path is missing");
-    code = target_find(cli, args, there->pod, false, &target);
+    code = target_find_live(cli, args, there->pod, &target);
     if (code != CLI_OK)
         return code;
     remote.ns = target.ns;

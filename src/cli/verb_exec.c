@@ -365,7 +365,7 @@ static int run_in_pod(struct cli *cli, const struct args *args, const char *cons
                             .out_fd = 1,
                             .err_fd = 2};
     struct target target;
-    int exit_code = 0, code = target_find(cli, args, args->rest[0], false, &target);
+    int exit_code = 0, code = target_find_live(cli, args, args->rest[0], &target);
 
     if (code != CLI_OK)
         return code;

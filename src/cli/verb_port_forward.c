@@ -305,7 +305,7 @@ int verb_port_forward(struct cli *cli, const struct args *args)
 
     if (args->count > 1 + PORTS_MAX)
         return cli_usage_error(args->verb, "too many ports");
-    code = target_find(cli, args, args->rest[0], false, &pod);
+    code = target_find_live(cli, args, args->rest[0], &pod);
     if (code != CLI_OK)
         return code;
     target_path(&target, pod.ns, pod.pod, "");

@@ -37,6 +37,7 @@ def test_pod_runs_to_its_end(node):
     assert state(found)["terminated"]["message"] == "why\n"
     assert found["status"]["podIP"] and found["status"]["hostIP"] and found["status"]["startTime"]
     assert sorted(node.kubectl("logs", "echo").ok().split()) == ["hello", "to-stderr"]
+    assert "pod 'echo' has ended (Succeeded)" in node.berth("exec", "echo", "--", "true").fails(1)
     events = node.kubectl("get", "events", "--field-selector", "involvedObject.name=echo", "-o",
                           "jsonpath={.items[*].reason}").ok()
     assert {"Scheduled", "Created", "Started"} <= set(events.split())
