@@ -26,7 +26,7 @@ static void fill_list(struct arena *arena, struct json *resources, const char *k
         resources_set(&added, arena, it->key, &amount);
     }
     RESOURCES_EACH(&added, it)
-    buf_printf(names, "%s%s", names->len ? ", " : "", it->name);
+        buf_printf(names, "%s%s", names->len ? ", " : "", it->name);
 }
 
 static void fill_containers(const struct json *limit, struct arena *arena, struct json *containers,
@@ -175,7 +175,7 @@ static void each_amount(struct check *check, const struct json *list,
 
     resources_read(&sorted, check->arena, list);
     RESOURCES_EACH(&sorted, it)
-    fn(check, it->name, &it->amount);
+        fn(check, it->name, &it->amount);
 }
 
 static void check_all(struct check *check, const struct json *limit)

@@ -51,8 +51,7 @@ static void check_node(const struct json *pod, const struct resources *requests,
         return;
     }
     resources_read(&there, arena, offered);
-    RESOURCES_EACH(requests, it)
-    {
+    RESOURCES_EACH(requests, it) {
         const struct quantity *have = resources_find(&there, it->name);
 
         if (it->amount.nanos == 0 || (have && quantity_cmp(have, &it->amount) >= 0))

@@ -40,8 +40,7 @@ static bool is_compute(const char *name)
 static void add_compute(struct resources *list, struct arena *arena, const struct resources *requests,
                         const struct resources *limits)
 {
-    RESOURCES_EACH(requests, it)
-    {
+    RESOURCES_EACH(requests, it) {
         bool plain = is_compute(it->name) || starts_with(it->name, "hugepages-");
 
         if (plain) /* names are copied: usage may outlive the document */
@@ -50,18 +49,18 @@ static void add_compute(struct resources *list, struct arena *arena, const struc
             resources_set(list, arena, prefixed(arena, "requests.", it->name), &it->amount);
     }
     RESOURCES_EACH(limits, it)
-    if (is_compute(it->name))
-        resources_set(list, arena, prefixed(arena, "limits.", it->name), &it->amount);
+        if (is_compute(it->name))
+            resources_set(list, arena, prefixed(arena, "limits.", it->name), &it->amount);
 }
 
 static bool pod_is_best_effort(const struct resources *requests, const struct resources *limits)
 {
     RESOURCES_EACH(requests, it)
-    if ((streq(it->name, "cpu") || streq(it->name, "memory")) && it->amount.nanos > 0)
-        return false;
+        if ((streq(it->name, "cpu") || streq(it->name, "memory")) && it->amount.nanos > 0)
+            return false;
     RESOURCES_EACH(limits, it)
-    if ((streq(it->name, "cpu") || streq(it->name, "memory")) && it->amount.nanos > 0)
-        return false;
+        if ((streq(it->name, "cpu") || streq(it->name, "memory")) && it->amount.nanos > 0)
+            return false;
     return true;
 }
 
@@ -213,7 +212,7 @@ void quota_zero(const struct quota *quota, struct arena *arena, struct resources
 
     *ret = (struct resources){0};
     RESOURCES_EACH(&quota->hard, it)
-    resources_set(ret, arena, it->name, &zero);
+        resources_set(ret, arena, it->name, &zero);
 }
 
 void quota_add(const struct quota *quota, const struct quota_usage *usage, int64_t now,
@@ -221,8 +220,7 @@ void quota_add(const struct quota *quota, const struct quota_usage *usage, int64
 {
     if (!in_scope(quota, usage))
         return;
-    RESOURCES_EACH(&usage->resources, it)
-    {
+    RESOURCES_EACH(&usage->resources, it) {
         struct quantity *sum = resources_find(used, it->name);
 
         if (sum && (now < usage->lives_until || counts_as_object(it->name)))
@@ -239,8 +237,7 @@ static bool pod_name(const char *name)
 
 bool quota_limits_kind(const struct quota *quota, const struct kind *kind)
 {
-    RESOURCES_EACH(&quota->hard, it)
-    {
+    RESOURCES_EACH(&quota->hard, it) {
         if (counts_as_object(it->name) && streq(it->name + 6, kind_resource(kind)))
             return true;
         for (size_t i = 0; i < ARRAY_LEN(aliases); i++)
@@ -353,8 +350,7 @@ int quota_admit(const struct quota *quota, const struct resources *used, const s
         return 0;
     if (request->usage->is_pod && check_required(quota, request, arena, failure) < 0)
         return -1;
-    RESOURCES_EACH(&request->usage->resources, it)
-    {
+    RESOURCES_EACH(&request->usage->resources, it) {
         const struct quantity *hard = resources_find(&quota->hard, it->name);
         const struct quantity *have = resources_find(used, it->name);
         struct quantity more, sum;

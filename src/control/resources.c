@@ -93,13 +93,13 @@ void resources_write(const struct resources *list, struct arena *arena, struct j
     char text[QUANTITY_TEXT_MAX];
 
     RESOURCES_EACH(list, it)
-    json_set_string(arena, doc, it->name, quantity_format(&it->amount, text));
+        json_set_string(arena, doc, it->name, quantity_format(&it->amount, text));
 }
 
 static void add_all(struct resources *list, struct arena *arena, const struct resources *more)
 {
     RESOURCES_EACH(more, it)
-    resources_add(list, arena, it->name, &it->amount);
+        resources_add(list, arena, it->name, &it->amount);
 }
 
 /* Init containers run one after another, each beside the sidecars that were started before it. */
@@ -119,10 +119,10 @@ static void add_init_containers(const struct json *containers, const char *which
         }
         add_all(&own, arena, &sidecars);
         RESOURCES_EACH(&own, one)
-        resources_max(&peak, arena, one->name, &one->amount);
+            resources_max(&peak, arena, one->name, &one->amount);
     }
     RESOURCES_EACH(&peak, one)
-    resources_max(ret, arena, one->name, &one->amount);
+        resources_max(ret, arena, one->name, &one->amount);
 }
 
 void pod_resources(const struct json *spec, const char *which, bool with_overhead, struct arena *arena,

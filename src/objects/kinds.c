@@ -450,24 +450,24 @@ const size_t kind_count = ARRAY_LEN(kinds);
 const struct kind *kind_by_id(int id)
 {
     EACH_KIND(kind)
-    if (kind->id == id)
-        return kind;
+        if (kind->id == id)
+            return kind;
     return NULL;
 }
 
 const struct kind *kind_by_plural(struct str group, struct str version, struct str plural)
 {
     EACH_KIND(kind)
-    if (str_is(plural, kind->plural) && str_is(group, kind->group) && str_is(version, kind->version))
-        return kind;
+        if (str_is(plural, kind->plural) && str_is(group, kind->group) && str_is(version, kind->version))
+            return kind;
     return NULL;
 }
 
 const struct kind *kind_by_name(const char *group, const char *version, const char *name)
 {
     EACH_KIND(kind)
-    if (streq(name, kind->name) && streq(group, kind->group) && streq(version, kind->version))
-        return kind;
+        if (streq(name, kind->name) && streq(group, kind->group) && streq(version, kind->version))
+            return kind;
     return NULL;
 }
 

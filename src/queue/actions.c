@@ -236,8 +236,7 @@ static bool has_port(const char *mapping, uint16_t port)
 
 bool queue_port_taken(struct queue *queue, uint16_t port, struct arena *arena, const char **name)
 {
-    UNITS_EACH(queue, it)
-    {
+    UNITS_EACH(queue, it) {
         const struct object *object =
             it->kind == KIND_TRAINING_JOB ? store_by_uid(queue->store, it->uid) : NULL;
 

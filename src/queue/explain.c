@@ -155,7 +155,7 @@ void explain_write(struct queue *queue, int64_t now)
     const struct plan *plan;
 
     UNITS_EACH(queue, it)
-    fresh = fresh || (!it->seen && phase_is_waiting(it->w.phase));
+        fresh = fresh || (!it->seen && phase_is_waiting(it->w.phase));
     if (!due && !fresh)
         return;
     plan = explain_plan(queue);

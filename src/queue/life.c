@@ -364,8 +364,8 @@ void life_spans_load(struct queue *queue)
     vec_done(&loading.lost);
     arena_done(&loading.arena);
     UNITS_EACH(queue, unit)
-    if (phase_holds(unit->w.phase))
-        life_spans_open(queue, unit);
+        if (phase_holds(unit->w.phase))
+            life_spans_open(queue, unit);
 }
 
 /* ---- the end ---- */
@@ -418,11 +418,11 @@ void life_ending_clear(struct queue *queue)
 static void wake_others(struct queue *queue, const struct unit *unit)
 {
     UNITS_EACH(queue, it)
-    if (it != unit && it->w.not_before_ms && it->kind == KIND_TRAINING_JOB && streq(it->ns, unit->ns) &&
-        it->reason && starts_with(it->reason, "cannot start")) {
-        it->w.not_before_ms = 0;
-        unit_tell(queue, it);
-    }
+        if (it != unit && it->w.not_before_ms && it->kind == KIND_TRAINING_JOB && streq(it->ns, unit->ns) &&
+            it->reason && starts_with(it->reason, "cannot start")) {
+            it->w.not_before_ms = 0;
+            unit_tell(queue, it);
+        }
 }
 
 /* Jobs end with their last pod: the Job's own end is recorded when its object says so (work.c). */

@@ -46,8 +46,7 @@ struct json *queue_capacity(struct queue *queue, struct arena *arena)
             declared = declared || node->gpus[j].declared;
         }
     }
-    UNITS_EACH(queue, it)
-    {
+    UNITS_EACH(queue, it) {
         waiting += phase_is_waiting(it->w.phase);
         running += phase_holds(it->w.phase);
         if (phase_holds(it->w.phase))
@@ -112,8 +111,8 @@ struct json *queue_list(struct queue *queue, const struct identity *who, const s
     struct listed *list = mem_zalloc(sizeof(*list) * most);
 
     UNITS_EACH(queue, it)
-    if (!it->job)
-        add_row(queue, who, filter, it->uid, arena, list, &len);
+        if (!it->job)
+            add_row(queue, who, filter, it->uid, arena, list, &len);
     OBJECTS_EACH(jobs, it)
         if (!phase_is_over(row_phase(queue, (*it)->uid)))
             add_row(queue, who, filter, (*it)->uid, arena, list, &len);
@@ -139,20 +138,20 @@ static int64_t card_jobs(struct queue *queue, uint32_t node, uint32_t card, stru
     int64_t used = 0;
 
     UNITS_EACH(queue, it)
-    for (uint32_t i = 0; i < it->w.placement.len; i++) {
-        const struct slot *slot = &it->w.placement.v[i];
-        struct json *out;
+        for (uint32_t i = 0; i < it->w.placement.len; i++) {
+            const struct slot *slot = &it->w.placement.v[i];
+            struct json *out;
 
-        if (slot->node != node || slot->card != card)
-            continue;
-        used += slot->mib;
-        out = json_push_object(arena, jobs);
-        json_set_string(arena, out, "id", unit_row(it));
-        json_set_string(arena, out, "name", it->w.name ? it->w.name : it->name);
-        json_set_string(arena, out, "user", it->w.user);
-        json_set_int(arena, out, "mib", slot->mib);
-        json_set_bool(arena, out, "whole", slot->mib >= of->gpus[card].mem_mib);
-    }
+            if (slot->node != node || slot->card != card)
+                continue;
+            used += slot->mib;
+            out = json_push_object(arena, jobs);
+            json_set_string(arena, out, "id", unit_row(it));
+            json_set_string(arena, out, "name", it->w.name ? it->w.name : it->name);
+            json_set_string(arena, out, "user", it->w.user);
+            json_set_int(arena, out, "mib", slot->mib);
+            json_set_bool(arena, out, "whole", slot->mib >= of->gpus[card].mem_mib);
+        }
     return used;
 }
 
@@ -176,10 +175,10 @@ static void node_json(struct queue *queue, uint32_t at, struct arena *arena, str
     bool declared = false;
 
     UNITS_EACH(queue, it)
-    if (it->w.placement.len && it->w.placement.v[0].node == at) {
-        cpu += it->w.demand.each.cpu_milli;
-        mem += it->w.demand.each.mem_mib;
-    }
+        if (it->w.placement.len && it->w.placement.v[0].node == at) {
+            cpu += it->w.demand.each.cpu_milli;
+            mem += it->w.demand.each.mem_mib;
+        }
     for (uint32_t i = 0; i < node->gpu_count; i++)
         declared = declared || node->gpus[i].declared;
     json_set_string(arena, out, "name", node->name);

@@ -12,8 +12,8 @@ static struct unit *unit_of_pod(struct queue *queue, const char *pod_uid)
     if (unit)
         return unit;
     UNITS_EACH(queue, it)
-    if (it->pod && streq(it->pod, pod_uid))
-        return it;
+        if (it->pod && streq(it->pod, pod_uid))
+            return it;
     return NULL;
 }
 

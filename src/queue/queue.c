@@ -21,7 +21,7 @@ static struct sched_options options_of(const struct queue_config *config)
 static void drop_all(struct queue *queue)
 {
     UNITS_EACH(queue, it)
-    unit_free(it);
+        unit_free(it);
     job_row_free(queue);
     map_free(queue->units);
     map_free(queue->by_id);
@@ -114,8 +114,7 @@ static void tell_all(struct queue *queue)
 {
     queue->loading = false;
     life_spans_load(queue);
-    UNITS_EACH(queue, it)
-    {
+    UNITS_EACH(queue, it) {
         unit_tell(queue, it);
         unit_forecast(queue, it);
     }

@@ -104,8 +104,8 @@ static void search_leaving(struct queue *queue, const char *id, struct search *s
         return;
     }
     UNITS_EACH(queue, it)
-    if (is_called(search, it->ns, it->name) || (it->job && is_called(search, it->ns, it->job_name)))
-        hit(search, unit_row(it));
+        if (is_called(search, it->ns, it->name) || (it->job && is_called(search, it->ns, it->job_name)))
+            hit(search, unit_row(it));
     while (map_next(queue->jobs, &at, &key, &value)) {
         const struct object *job = value;
 
@@ -516,8 +516,8 @@ static void set_frees(struct queue *queue, const struct unit *unit, int64_t ordi
     VEC(struct freeing) all = {0};
 
     UNITS_EACH(queue, it)
-    if (workload_gpus(&it->w) > 0)
-        vec_push(&all, freeing_of(queue, it, unit, ordinal));
+        if (workload_gpus(&it->w) > 0)
+            vec_push(&all, freeing_of(queue, it, unit, ordinal));
     if (all.len)
         qsort(all.v, all.len, sizeof(*all.v), by_when);
     VEC_EACH(&all, it) {

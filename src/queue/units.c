@@ -165,13 +165,13 @@ bool unit_shared(const struct queue *queue, const struct unit *unit)
     if (unit->w.placement.len == 0 || !unit->w.demand.mib || unit->w.demand.exclusive)
         return false;
     UNITS_EACH(queue, other)
-    for (uint32_t i = 0; other != unit && i < other->w.placement.len; i++)
-        for (uint32_t j = 0; j < unit->w.placement.len; j++) {
-            const struct slot *a = &other->w.placement.v[i], *b = &unit->w.placement.v[j];
+        for (uint32_t i = 0; other != unit && i < other->w.placement.len; i++)
+            for (uint32_t j = 0; j < unit->w.placement.len; j++) {
+                const struct slot *a = &other->w.placement.v[i], *b = &unit->w.placement.v[j];
 
-            if (a->card != SLOT_CPU && a->node == b->node && a->card == b->card)
-                return true;
-        }
+                if (a->card != SLOT_CPU && a->node == b->node && a->card == b->card)
+                    return true;
+            }
     return false;
 }
 

@@ -268,7 +268,7 @@ static void work(void *arg)
         queue->nodes_dirty = false;
         if (world_read(queue))
             UNITS_EACH(queue, it)
-        queue_dirty(queue, it->uid);
+                queue_dirty(queue, it->uid);
     }
     look_at_dirty(queue);
     queue->decide_wanted = false;
@@ -310,8 +310,7 @@ void queue_tick(void *arg)
     int64_t now = now_ms();
     bool busy = false;
 
-    UNITS_EACH(queue, it)
-    {
+    UNITS_EACH(queue, it) {
         busy = busy || phase_is_waiting(it->w.phase) || it->stop.kind || it->gone;
         act_deadline(queue, it, now);
         withdraw(queue, it);

@@ -96,7 +96,7 @@ static char *print(struct bench *b, const struct resources *list)
     char amount[QUANTITY_TEXT_MAX];
 
     RESOURCES_EACH(list, it)
-    buf_printf(&text, "%s%s=%s", text.len ? "," : "", it->name, quantity_format(&it->amount, amount));
+        buf_printf(&text, "%s%s=%s", text.len ? "," : "", it->name, quantity_format(&it->amount, amount));
     return arena_strndup(&b->arena, text.data ? text.data : "", text.len);
 }
 

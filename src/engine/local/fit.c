@@ -26,7 +26,7 @@ static void sum_others(const struct pod *pod, struct arena *arena, struct resour
             continue;
         pod_resources(json_get(other->doc, "spec"), "requests", true, arena, &its);
         RESOURCES_EACH(&its, it)
-        resources_add(sum, arena, it->name, &it->amount);
+            resources_add(sum, arena, it->name, &it->amount);
         resources_add(sum, arena, "pods", &one);
         *cards |= other->need.cards;
     }
@@ -116,8 +116,7 @@ void fit_check(struct pod *pod)
     sum_others(pod, &arena, &used, &cards);
     pod_resources(json_get(pod->doc, "spec"), "requests", true, &arena, &asked);
     resources_add(&asked, &arena, "pods", &one);
-    RESOURCES_EACH(&asked, it)
-    {
+    RESOURCES_EACH(&asked, it) {
         struct quantity *there = resources_find(&offered, it->name), *busy = resources_find(&used, it->name);
 
         if (it->amount.nanos == 0 || (there && there->nanos >= it->amount.nanos + (busy ? busy->nanos : 0)))
