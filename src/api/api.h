@@ -7,7 +7,7 @@
 
 struct api;
 struct call;
-struct pod_ops; /* api/kube/pod_ops.h */
+struct pod_ops; /* engine/pod_ops.h */
 struct tasks;   /* tasks/tasks.h */
 struct queue;   /* queue/queue.h */
 

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "control/util.h"
 #include "daemon/run_dir.h"
-#include "engine/engine.h"
+#include "engine/local/local.h"
 #include "gpu/cdi.h"
 #include "gpu/gpu.h"
 #include "image/image.h"

@@ -1,10 +1,10 @@
 /* What a client sends after its upgrade, to the sessions of exec and port-forward over SPDY and WebSocket: in
  * one piece and in several, the same answer both times. The first byte chooses the session, the second the
  * cut. Also the entries of log files. */
-#include "api/kube/log_tail.h"
 #include "api/kube/portforward.h"
 #include "api/kube/stream_exec.h"
 #include "base/buf.h"
+#include "engine/log_tail.h"
 
 #include <stdint.h>
 #include <stdlib.h>

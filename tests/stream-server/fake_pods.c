@@ -1,7 +1,7 @@
 #include "fake_pods.h"
 
-#include "api/kube/log_reader.h"
 #include "base/mem.h"
+#include "engine/log_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>

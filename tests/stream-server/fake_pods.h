@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "api/kube/pod_ops.h"
+#include "engine/pod_ops.h"
 #include "loop/loop.h"
 
 struct fake_pods;

@@ -1,7 +1,7 @@
 /* metrics.k8s.io: what pods and nodes use now, as the engine measures it. Nothing of it is stored. */
 #include "api/kube/kube.h"
-#include "api/kube/pod_ops.h"
 #include "base/clock.h"
+#include "engine/pod_ops.h"
 
 static void set_usage(struct arena *arena, struct json *out, const struct pod_usage *usage)
 {

@@ -4,8 +4,8 @@
  * A session frees itself when its wire is released. */
 #pragma once
 
-#include "api/kube/pod_ops.h"
 #include "api/kube/stream_wire.h"
+#include "engine/pod_ops.h"
 #include "loop/loop.h"
 
 #define PORTFORWARD_MAX      512         /* connections (and half-opened ones) of one client */

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "api/kube/kube.h"
-#include "api/kube/pod_ops.h"
+#include "engine/pod_ops.h"
 
 /* What a request asks of a pod that has a node; container is NULL for portforward. Each ends the request. */
 typedef void (*stream_fn)(struct call *call, const struct object *pod, const char *container);

@@ -5,8 +5,8 @@
  * A session frees itself when its wire is released. */
 #pragma once
 
-#include "api/kube/pod_ops.h"
 #include "api/kube/stream_wire.h"
+#include "engine/pod_ops.h"
 #include "loop/loop.h"
 
 #define STREAM_CREATE_SEC 30  /* until the client has opened all streams of SPDY */

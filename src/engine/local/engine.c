@@ -1,11 +1,11 @@
 /* The engine: pods of this node by their uid, and a queue of those to look at. Changes in the store and
  * reports of the parts put a pod into the queue; looks happen at the end of the turn, so nothing is written
  * from inside a watch. */
-#include "api/kube/log_reader.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "engine/local/internal.h"
 #include "engine/local/offload.h"
+#include "engine/log_reader.h"
 
 #include <stdarg.h>
 

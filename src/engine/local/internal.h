@@ -1,14 +1,14 @@
 /* What the files of engine/local share. */
 #pragma once
 
-#include "api/kube/pod_ops.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "engine/engine.h"
 #include "engine/local/bind.h"
 #include "engine/local/env.h"
+#include "engine/local/local.h"
 #include "engine/local/plan.h"
 #include "engine/local/projects.h"
+#include "engine/pod_ops.h"
 #include "gpu/cdi.h"
 #include "gpu/gpu.h"
 #include "image/image.h"

@@ -1,8 +1,8 @@
 /* What the API asks of pods: logs, commands, the main process' streams, ports. */
-#include "api/kube/log_reader.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "engine/local/internal.h"
+#include "engine/log_reader.h"
 
 #define STREAMS_POD_MAX 64
 #define STREAMS_MAX     512

@@ -1,5 +1,5 @@
 /* The refusals of pod_ops.h. */
-#include "api/kube/pod_ops.h"
+#include "engine/pod_ops.h"
 
 int pod_err_waiting(struct err *err, const char *container, const char *pod, const char *reason)
 {

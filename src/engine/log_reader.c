@@ -5,13 +5,13 @@
  *
  * Work is done in slices from a timer of no delay, so that a large log does not hold up the loop, and never
  * from inside a call. */
-#include "api/kube/log_reader.h"
+#include "engine/log_reader.h"
 
-#include "api/kube/log_tail.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "engine/log_tail.h"
 
 #include <errno.h>
 #include <fcntl.h>

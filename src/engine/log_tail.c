@@ -1,5 +1,5 @@
 /* Goes from entry to entry backwards, with a window of the file in memory. */
-#include "api/kube/log_tail.h"
+#include "engine/log_tail.h"
 
 #include "base/mem.h"
 

@@ -7,8 +7,8 @@
  * What it gives is what was written, byte by byte; entries that cannot be read are left out. */
 #pragma once
 
-#include "api/kube/pod_ops.h"
 #include "base/cleanup.h"
+#include "engine/pod_ops.h"
 #include "loop/loop.h"
 
 #define LOG_FILES_MAX 100       /* rotated files that are looked for */

@@ -1,8 +1,8 @@
-#include "api/kube/log_reader.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/test/test.h"
+#include "engine/log_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
