@@ -204,7 +204,7 @@ static void renew_lease(struct agent *agent)
         log_warn("lease '%s': %s", agent->node_name, failure.message);
 }
 
-static void on_timer(void *arg)
+static void agent_on_timer(void *arg)
 {
     struct agent *agent = arg;
 
@@ -403,7 +403,7 @@ int agent_new(struct loop *loop, struct registry *registry, const struct daemon_
     find_address(agent->host_ip);
     if (open_all(agent, config, err) < 0)
         return -1;
-    agent->timer = loop_timer_new(loop, on_timer, agent);
+    agent->timer = loop_timer_new(loop, agent_on_timer, agent);
     loop_timer_set(agent->timer, RENEW_SEC * NSEC_PER_SEC);
     update_node(agent);
     renew_lease(agent);

@@ -59,7 +59,7 @@ static void wake(struct log_reader *r, int64_t delay)
         loop_timer_set(r->timer, delay);
 }
 
-static void on_inotify(void *arg, uint32_t events)
+static void log_reader_on_inotify(void *arg, uint32_t events)
 {
     struct log_watch *watch = arg;
     char data[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -85,7 +85,7 @@ struct log_watch *log_watch_new(struct loop *loop)
     watch->loop = loop;
     watch->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (watch->fd >= 0)
-        watch->io = loop_io_new(loop, watch->fd, EPOLLIN, on_inotify, watch);
+        watch->io = loop_io_new(loop, watch->fd, EPOLLIN, log_reader_on_inotify, watch);
     return watch;
 }
 
@@ -339,7 +339,7 @@ static int read_some(struct log_reader *r)
     return r->renamed;
 }
 
-static void on_timer(void *arg)
+static void log_reader_on_timer(void *arg)
 {
     struct log_reader *r = arg;
     bool finish = r->finish;
@@ -378,7 +378,7 @@ struct log_reader *log_reader_new(struct log_watch *watch, const char *path,
     r->arg = arg;
     r->left = options->limit_bytes;
     r->fd = r->wd = -1;
-    r->timer = loop_timer_new(watch->loop, on_timer, r);
+    r->timer = loop_timer_new(watch->loop, log_reader_on_timer, r);
     if (options->follow)
         watch_join(r);
     wake(r, 0);

@@ -33,7 +33,7 @@ bool log_entry_parse(const char *line, size_t len, struct log_entry *ret)
     return true;
 }
 
-struct window {
+struct tail_window {
     int fd;
     off_t start;
     size_t len;
@@ -41,7 +41,7 @@ struct window {
 };
 
 /* The bytes that end at `end`, and a little of what follows. */
-static bool window_load(struct window *w, off_t end)
+static bool window_load(struct tail_window *w, off_t end)
 {
     off_t start = end > WINDOW ? end - WINDOW : 0;
     ssize_t got = pread(w->fd, w->data, sizeof(w->data), start);
@@ -52,7 +52,7 @@ static bool window_load(struct window *w, off_t end)
 }
 
 /* Where the entry that ends at `end` (behind its newline) begins. -1: the file changed under us. */
-static off_t entry_start(struct window *w, off_t end)
+static off_t entry_start(struct tail_window *w, off_t end)
 {
     off_t at = end - 1; /* its own newline */
 
@@ -70,7 +70,7 @@ static off_t entry_start(struct window *w, off_t end)
     }
 }
 
-static char tag_at(const struct window *w, off_t start, off_t end)
+static char tag_at(const struct tail_window *w, off_t start, off_t end)
 {
     char head[HEAD_MAX];
     const char *line = head;
@@ -85,7 +85,7 @@ static char tag_at(const struct window *w, off_t start, off_t end)
 }
 
 /* Behind the last newline: what follows is not complete. */
-static off_t complete_end(struct window *w, off_t size)
+static off_t complete_end(struct tail_window *w, off_t size)
 {
     off_t start = size > 0 && window_load(w, size) ? entry_start(w, size + 1) : 0;
 
@@ -94,7 +94,7 @@ static off_t complete_end(struct window *w, off_t size)
 
 off_t log_tail_find(struct log_tail *tail, int fd)
 {
-    struct window *w = NEW(struct window);
+    struct tail_window *w = NEW(struct tail_window);
     struct stat st = {0};
     off_t end, start;
 

@@ -132,7 +132,7 @@ static bool judge_grpc(struct ask *ask, bool end)
     }
 }
 
-static void on_io(void *arg, uint32_t events)
+static void ask_on_io(void *arg, uint32_t events)
 {
     struct ask *ask = arg;
     char data[4096];
@@ -198,7 +198,7 @@ static void dialled(void *arg, int fd, const struct err *err)
     } else if (ask->https && begin_tls(ask) < 0) {
         conclude(ask, "no TLS is to be had");
     } else {
-        ask->io = loop_io_new(ask->loop, fd, EPOLLIN | EPOLLOUT, on_io, ask);
+        ask->io = loop_io_new(ask->loop, fd, EPOLLIN | EPOLLOUT, ask_on_io, ask);
     }
 }
 
@@ -243,7 +243,7 @@ static void write_request(struct ask *ask, const struct json *get, const char *h
     buf_puts(&ask->out, "User-Agent: kube-probe/1.33\r\nAccept: */*\r\nConnection: close\r\n\r\n");
 }
 
-struct ask *ask_new(struct pod *pod, const struct ask_what *what, ask_fn fn, void *arg)
+struct ask *ask_new(struct local_pod *pod, const struct ask_what *what, ask_fn fn, void *arg)
 {
     struct ask *ask = NEW(struct ask);
     const char *host = what->host ? what->host : "";

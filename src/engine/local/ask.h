@@ -7,7 +7,7 @@
 #define ASK_ANSWER_MAX 16384 /* bytes of an answer that are looked at */
 
 struct ask;
-struct pod;
+struct local_pod;
 
 struct ask_what {
     uint16_t port;
@@ -18,7 +18,7 @@ struct ask_what {
 
 /* why NULL: well. The handle is gone by then. Never from inside ask_new. */
 typedef void (*ask_fn)(void *arg, const char *why);
-struct ask *ask_new(struct pod *pod, const struct ask_what *what, ask_fn fn, void *arg);
+struct ask *ask_new(struct local_pod *pod, const struct ask_what *what, ask_fn fn, void *arg);
 void ask_cancel(struct ask *ask); /* NULL is fine */
 /* A port by its number, or by the name that the container gives it; 0: there is none. */
 uint16_t ask_port(const struct json *container, const struct json *port);

@@ -14,7 +14,7 @@
 #define LOG_MODULE     "claims"
 #define MARK_LIMIT_SEC 3600
 
-struct job {
+struct claims_job {
     char *volume, *dir; /* the PersistentVolume's name */
     struct prjquota *quota;
     uint32_t id;
@@ -28,7 +28,7 @@ static void next_claim(struct local_engine *engine);
 
 static void work(void *arg)
 {
-    struct job *job = arg;
+    struct claims_job *job = arg;
     CLEANUP(fd_close) int fd = open(job->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     uint32_t now = 0;
 
@@ -45,7 +45,7 @@ static void work(void *arg)
 
 static void job_free(void *arg)
 {
-    struct job *job = arg;
+    struct claims_job *job = arg;
 
     prjquota_free(job->quota);
     free(job->volume);
@@ -74,7 +74,7 @@ static void failed(struct local_engine *engine, const char *name, const char *wh
 static void done(void *owner, void *arg)
 {
     struct local_engine *engine = owner;
-    struct job *job = arg;
+    struct claims_job *job = arg;
 
     engine->claim_busy = false;
     if (job && job->err.code)
@@ -104,12 +104,12 @@ static int begin(struct local_engine *engine, const char *name, struct err *err)
 {
     CLEANUP(free) char *relative = mem_printf("volumes/%s", name);
     int64_t bytes = capacity_of(engine, name), *limit = map_get(engine->claim_limits, str_from(name));
-    struct job *job;
+    struct claims_job *job;
     uint32_t id;
 
     if (bytes <= 0 || (limit && *limit == bytes))
         return 0;
-    job = NEW(struct job);
+    job = NEW(struct claims_job);
     job->dir = mem_printf("%s/%s", engine->data_dir, relative);
     job->volume = mem_strdup(name);
     job->bytes = bytes;
@@ -164,7 +164,7 @@ void claims_limit(struct local_engine *engine, const char *volume)
 
 /* ---- emptyDirs ---- */
 
-static int limit_empty(const struct pod *pod, const char *dir, const char *volume, int64_t bytes,
+static int limit_empty(const struct local_pod *pod, const char *dir, const char *volume, int64_t bytes,
                        struct err *err)
 {
     struct local_engine *engine = pod->engine;
@@ -180,7 +180,7 @@ static int limit_empty(const struct pod *pod, const char *dir, const char *volum
     return prjquota_limit(projects_quota(engine->projects), id, bytes, err);
 }
 
-void claims_limit_empty(const struct pod *pod, const char *dir, const char *volume, int64_t bytes)
+void claims_limit_empty(const struct local_pod *pod, const char *dir, const char *volume, int64_t bytes)
 {
     struct err err = {0};
 

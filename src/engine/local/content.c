@@ -22,7 +22,7 @@ struct content_file {
 };
 
 struct content {
-    struct pod *pod;
+    struct local_pod *pod;
     struct arena *arena;
     VEC(struct content_file) files;
     gid_t group;
@@ -272,7 +272,8 @@ static int swap(struct content *c, const char *dir)
     return 0;
 }
 
-int content_write(struct pod *pod, const struct json *volume, const char *dir, gid_t group, struct err *err)
+int content_write(struct local_pod *pod, const struct json *volume, const char *dir, gid_t group,
+                  struct err *err)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct content content = {.pod = pod, .arena = &arena, .group = group, .mode = DEFAULT_MODE, .err = err};

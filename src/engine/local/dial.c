@@ -100,7 +100,7 @@ static void host_failed(struct dial *dial, const char *why)
 
 static void try_next(struct dial *dial);
 
-static void on_connected(void *arg, uint32_t events)
+static void dial_on_connected(void *arg, uint32_t events)
 {
     struct dial *dial = arg;
     int sys = 0;
@@ -119,7 +119,7 @@ static void on_connected(void *arg, uint32_t events)
 }
 
 /* The timer also tells of what failed at once: callbacks never come from inside dial_new. */
-static void on_timer(void *arg)
+static void dial_on_timer(void *arg)
 {
     struct dial *dial = arg;
 
@@ -138,7 +138,7 @@ static void try_next(struct dial *dial)
         dial->fd = socket(to->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (dial->fd >= 0 &&
             (connect(dial->fd, (const struct sockaddr *)&to->to, to->len) == 0 || errno == EINPROGRESS)) {
-            dial->io = loop_io_new(dial->loop, dial->fd, EPOLLOUT, on_connected, dial);
+            dial->io = loop_io_new(dial->loop, dial->fd, EPOLLOUT, dial_on_connected, dial);
             return;
         }
         dial->failed = errno;
@@ -149,7 +149,7 @@ static void try_next(struct dial *dial)
 
 static void connect_here(struct dial *dial)
 {
-    dial->timer = loop_timer_new(dial->loop, on_timer, dial);
+    dial->timer = loop_timer_new(dial->loop, dial_on_timer, dial);
     loop_timer_set(dial->timer, PODNET_DIAL_SEC * NSEC_PER_SEC);
     try_next(dial);
 }
@@ -264,7 +264,7 @@ void dial_lookups_done(struct local_engine *engine)
 
 /* ---- all ---- */
 
-struct dial *dial_new(struct pod *pod, uint16_t port, podnet_dial_fn fn, void *arg)
+struct dial *dial_new(struct local_pod *pod, uint16_t port, podnet_dial_fn fn, void *arg)
 {
     struct dial *dial = make(pod->engine->loop, "127.0.0.1", port, fn, arg);
 

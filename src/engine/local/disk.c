@@ -84,8 +84,8 @@ static void survey_free(void *arg)
 
 /* ---- what to measure ---- */
 
-static void add(struct survey *survey, const struct pod *pod, enum what what, const char *name, char *path,
-                const struct json *limit)
+static void add(struct survey *survey, const struct local_pod *pod, enum what what, const char *name,
+                char *path, const struct json *limit)
 {
     struct measure m = {.what = what, .path = path};
     struct quantity q;
@@ -99,7 +99,7 @@ static void add(struct survey *survey, const struct pod *pod, enum what what, co
     vec_push(&survey->v, m);
 }
 
-static void add_claim(struct survey *survey, struct pod *pod, const char *name)
+static void add_claim(struct survey *survey, struct local_pod *pod, const char *name)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct object *claim = store_get(pod->engine->store, KIND_PVC, pod->ns, name);
@@ -114,7 +114,7 @@ static void add_claim(struct survey *survey, struct pod *pod, const char *name)
             json_at(object_json(claim, &arena), "spec.resources.requests.storage"));
 }
 
-static void add_pod(struct survey *survey, struct pod *pod)
+static void add_pod(struct survey *survey, struct local_pod *pod)
 {
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it) {
         const struct json *empty = json_get(it, "emptyDir");
@@ -141,7 +141,7 @@ static void add_pod(struct survey *survey, struct pod *pod)
 
 /* ---- what follows ---- */
 
-__attribute__((format(printf, 2, 3))) static void evict(struct pod *pod, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void evict(struct local_pod *pod, const char *fmt, ...)
 {
     char text[512];
     va_list ap;
@@ -167,7 +167,7 @@ static int64_t sum_of(const struct survey *survey, const char *uid, const char *
     return bytes;
 }
 
-static void check_claim(struct pod *pod, const struct measure *m)
+static void check_claim(struct local_pod *pod, const struct measure *m)
 {
     bool over = m->limit && m->used + (m->enforced ? FULL_BYTES : -1) >= m->limit;
 
@@ -185,7 +185,7 @@ static void check_claim(struct pod *pod, const struct measure *m)
 static void check_limits(struct local_engine *engine, const struct survey *survey)
 {
     VEC_EACH(&survey->v, it) {
-        struct pod *pod = engine_pod(engine, it->uid);
+        struct local_pod *pod = engine_pod(engine, it->uid);
 
         if (!pod || !pod->object)
             continue;
@@ -200,7 +200,7 @@ static void check_limits(struct local_engine *engine, const struct survey *surve
     }
 }
 
-static int64_t requested(struct pod *pod, const char *name)
+static int64_t requested(struct local_pod *pod, const char *name)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct resources requests = {0};
@@ -211,7 +211,7 @@ static int64_t requested(struct pod *pod, const char *name)
     return q ? quantity_value(q) : 0;
 }
 
-static int64_t memory_of(const struct pod *pod)
+static int64_t memory_of(const struct local_pod *pod)
 {
     struct runtime_stats stats;
     int64_t bytes = 0;
@@ -228,14 +228,14 @@ static void make_room(struct local_engine *engine, const struct survey *survey, 
 {
     const char *name = survey ? STORAGE : "memory";
     VEC(struct evict_pod) figures = {0};
-    VEC(struct pod *) pods = {0};
+    VEC(struct local_pod *) pods = {0};
     struct str key;
     void *value;
     size_t at = 0;
     int chosen;
 
     while (map_next(engine->pods, &at, &key, &value)) {
-        struct pod *pod = value;
+        struct local_pod *pod = value;
 
         if (*pod->facts.fail_reason && !pod->facts.ended) { /* the last one is still leaving */
             vec_done(&figures);
@@ -297,7 +297,7 @@ static void done(void *owner, void *arg)
     survey_free(survey);
 }
 
-static void on_timer(void *arg)
+static void disk_on_timer(void *arg)
 {
     struct local_engine *engine = arg;
     struct survey *survey;
@@ -309,7 +309,7 @@ static void on_timer(void *arg)
     survey = NEW(struct survey);
     survey->data_dir = mem_strdup(engine->data_dir);
     while (map_next(engine->pods, &at, &key, &value)) {
-        struct pod *pod = value;
+        struct local_pod *pod = value;
 
         if (pod->object && !pod->facts.ended && pod->sandbox == SANDBOX_READY)
             add_pod(survey, pod);
@@ -323,7 +323,7 @@ static void on_timer(void *arg)
 
 void disk_start(struct local_engine *engine)
 {
-    engine->disk_timer = loop_timer_new(engine->loop, on_timer, engine);
+    engine->disk_timer = loop_timer_new(engine->loop, disk_on_timer, engine);
     loop_timer_set(engine->disk_timer, LOCAL_DISK_SEC * NSEC_PER_SEC);
 }
 

@@ -22,7 +22,7 @@ void engine_look(struct local_engine *engine)
     loop_later(engine->loop, run_queue, engine);
 }
 
-void engine_queue(struct pod *pod)
+void engine_queue(struct local_pod *pod)
 {
     struct local_engine *engine = pod->engine;
 
@@ -35,12 +35,12 @@ void engine_queue(struct pod *pod)
     engine_look(engine);
 }
 
-struct pod *engine_pod(const struct local_engine *engine, const char *uid)
+struct local_pod *engine_pod(const struct local_engine *engine, const char *uid)
 {
     return map_get(engine->pods, str_from(uid));
 }
 
-void engine_pod_gone(struct pod *pod)
+void engine_pod_gone(struct local_pod *pod)
 {
     map_remove(pod->engine->pods, str_from(pod->uid));
     pod->dead = true;
@@ -72,7 +72,7 @@ struct commit {
     struct local_engine *engine; /* NULL: it is gone */
 };
 
-static void on_retry(void *arg)
+static void engine_on_retry(void *arg)
 {
     struct local_engine *engine = arg;
     struct str key;
@@ -83,7 +83,7 @@ static void on_retry(void *arg)
         engine_queue(value);
 }
 
-static void on_commit(void *arg, const struct err *err)
+static void engine_on_commit(void *arg, const struct err *err)
 {
     CLEANUP(free) struct commit *commit = arg;
     struct local_engine *engine = commit->engine;
@@ -101,7 +101,7 @@ static void watch_commit(struct local_engine *engine)
         return;
     engine->commit = NEW(struct commit);
     engine->commit->engine = engine;
-    store_defer(engine->store, on_commit, engine->commit);
+    store_defer(engine->store, engine_on_commit, engine->commit);
 }
 
 static void run_queue(void *arg)
@@ -113,7 +113,7 @@ static void run_queue(void *arg)
     if (engine->closed)
         return;
     while (engine->head) {
-        struct pod *pod = engine->head;
+        struct local_pod *pod = engine->head;
 
         engine->head = pod->next;
         if (!engine->head)
@@ -131,7 +131,7 @@ static void run_queue(void *arg)
     watch_commit(engine);
 }
 
-void pod_event(struct pod *pod, const char *type, const char *reason, const char *fmt, ...)
+void pod_event(struct local_pod *pod, const char *type, const char *reason, const char *fmt, ...)
 {
     const struct object *about = store_by_uid(pod->engine->store, pod->uid);
     CLEANUP(buf_done) struct buf text = {0};
@@ -164,7 +164,7 @@ static bool is_ours(const struct local_engine *engine, const struct object *obje
 
 static void seen(struct local_engine *engine, const struct object *object)
 {
-    struct pod *pod = engine_pod(engine, object->uid);
+    struct local_pod *pod = engine_pod(engine, object->uid);
 
     if (!is_ours(engine, object))
         return;
@@ -180,7 +180,7 @@ static void seen(struct local_engine *engine, const struct object *object)
 
 static void gone(struct local_engine *engine, const struct object *object)
 {
-    struct pod *pod = engine_pod(engine, object->uid);
+    struct local_pod *pod = engine_pod(engine, object->uid);
 
     if (!pod || !pod->object)
         return;
@@ -189,7 +189,7 @@ static void gone(struct local_engine *engine, const struct object *object)
     engine_queue(pod);
 }
 
-static void on_pod(void *arg, const struct store_event *event)
+static void engine_on_pod(void *arg, const struct store_event *event)
 {
     services_soon(arg);
     if (event->op == STORE_DELETED)
@@ -207,7 +207,7 @@ static void show_change(struct local_engine *engine, const struct store_event *e
     if (event->op == STORE_DELETED)
         return; /* files stay as they are */
     while (map_next(engine->pods, &at, &key, &value)) {
-        struct pod *pod = value;
+        struct local_pod *pod = value;
 
         if (streq(pod->ns, event->object->ns) && pod->object) {
             volumes_update(pod, secret, event->object->name);
@@ -216,19 +216,19 @@ static void show_change(struct local_engine *engine, const struct store_event *e
     }
 }
 
-static void on_map(void *arg, const struct store_event *event)
+static void engine_on_map(void *arg, const struct store_event *event)
 {
     show_change(arg, event, false);
 }
 
-static void on_secret(void *arg, const struct store_event *event)
+static void engine_on_secret(void *arg, const struct store_event *event)
 {
     show_change(arg, event, true);
 }
 
 /* A volume that was made here has its size enforced where that can be, and goes with its object, unless that
  * says Retain. */
-static void on_volume(void *arg, const struct store_event *event)
+static void engine_on_volume(void *arg, const struct store_event *event)
 {
     struct local_engine *engine = arg;
     CLEANUP(arena_done) struct arena arena = {0};
@@ -296,7 +296,7 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     engine->tail = &engine->head;
     engine->logs = log_watch_new(engine->loop);
     engine->offload = offload_new(engine->loop);
-    engine->retry = loop_timer_new(engine->loop, on_retry, engine);
+    engine->retry = loop_timer_new(engine->loop, engine_on_retry, engine);
     ops_init(engine);
     engine->pids_max = usage_pids_max();
     usage_start(engine);
@@ -311,13 +311,13 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
         seen(engine, *it);
     sweep_start(engine);
     disk_start(engine);
-    store_watch(engine->store, KIND_POD, NULL, store_revision(engine->store), on_pod, NULL, engine,
+    store_watch(engine->store, KIND_POD, NULL, store_revision(engine->store), engine_on_pod, NULL, engine,
                 &engine->watch, NULL); /* from now on: cannot be too old */
-    store_watch(engine->store, KIND_CONFIG_MAP, NULL, store_revision(engine->store), on_map, NULL, engine,
-                &engine->map_watch, NULL);
-    store_watch(engine->store, KIND_SECRET, NULL, store_revision(engine->store), on_secret, NULL, engine,
-                &engine->secret_watch, NULL);
-    store_watch(engine->store, KIND_PV, NULL, store_revision(engine->store), on_volume, NULL, engine,
+    store_watch(engine->store, KIND_CONFIG_MAP, NULL, store_revision(engine->store), engine_on_map, NULL,
+                engine, &engine->map_watch, NULL);
+    store_watch(engine->store, KIND_SECRET, NULL, store_revision(engine->store), engine_on_secret, NULL,
+                engine, &engine->secret_watch, NULL);
+    store_watch(engine->store, KIND_PV, NULL, store_revision(engine->store), engine_on_volume, NULL, engine,
                 &engine->volume_watch, NULL);
     *ret = engine;
     return 0;
@@ -342,7 +342,7 @@ void local_engine_close(struct local_engine *engine)
     usage_stop(engine);
     services_stop(engine);
     while (map_next(engine->pods, &at, &key, &value)) {
-        struct pod *pod = value;
+        struct local_pod *pod = value;
 
         for (size_t i = 0; i < pod->facts.len; i++)
             run_free(&pod->runs[i]);
@@ -373,7 +373,7 @@ void local_engine_on_forget(struct local_engine *engine, local_forget_fn fn, voi
 
 bool local_engine_holds(const struct local_engine *engine, const char *pod_uid)
 {
-    const struct pod *pod = engine_pod(engine, pod_uid);
+    const struct local_pod *pod = engine_pod(engine, pod_uid);
 
     return pod && (!pod->facts.ended || (pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_NONE));
 }

@@ -6,12 +6,13 @@
 #include "control/util.h"
 #include "engine/local/internal.h"
 
-static bool counts(const struct pod *pod)
+static bool counts(const struct local_pod *pod)
 {
     return !pod->facts.ended || (pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_NONE);
 }
 
-static void sum_others(const struct pod *pod, struct arena *arena, struct resources *sum, uint64_t *cards)
+static void sum_others(const struct local_pod *pod, struct arena *arena, struct resources *sum,
+                       uint64_t *cards)
 {
     const struct quantity one = quantity_of_int(1);
     struct str key;
@@ -19,7 +20,7 @@ static void sum_others(const struct pod *pod, struct arena *arena, struct resour
     size_t at = 0;
 
     while (map_next(pod->engine->pods, &at, &key, &value)) {
-        const struct pod *other = value;
+        const struct local_pod *other = value;
         struct resources its = {0};
 
         if (other == pod || !counts(other) || !other->doc)
@@ -32,7 +33,7 @@ static void sum_others(const struct pod *pod, struct arena *arena, struct resour
     }
 }
 
-static void refuse(struct pod *pod, const char *name, const struct quantity *asked,
+static void refuse(struct local_pod *pod, const char *name, const struct quantity *asked,
                    const struct quantity *used, const struct quantity *offered)
 {
     bool milli = streq(name, "cpu");
@@ -52,7 +53,7 @@ static void refuse(struct pod *pod, const char *name, const struct quantity *ask
     pod_event(pod, "Warning", reason, "%s", text);
 }
 
-static bool selected(struct pod *pod, const struct json *node)
+static bool selected(struct local_pod *pod, const struct json *node)
 {
     JSON_EACH_MEMBER(json_at(pod->doc, "spec.nodeSelector"), it)
         if (!json_equal(json_get(json_at(node, "metadata.labels"), it->key), &it->value)) {
@@ -75,7 +76,7 @@ static bool edit_cards(void *arg, struct arena *arena, struct json *doc)
 }
 
 /* The lowest that are free. */
-static void give_cards(struct pod *pod, int64_t wanted, uint64_t taken)
+static void give_cards(struct local_pod *pod, int64_t wanted, uint64_t taken)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(buf_done) struct buf text = {0};
@@ -94,7 +95,7 @@ static void give_cards(struct pod *pod, int64_t wanted, uint64_t taken)
         registry_edit_object(pod->engine->registry, &write, object, edit_cards, text.data, &written);
 }
 
-void fit_check(struct pod *pod)
+void fit_check(struct local_pod *pod)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct object *node = store_get(pod->engine->store, KIND_NODE, "", pod->engine->node_name);

@@ -6,7 +6,7 @@
 #define HOOK_ARGS_MAX 256
 
 struct hook {
-    struct run *run;
+    struct local_run *run;
     struct runtime_stream *exec;
     struct ask *ask;
     struct loop_timer *timer;
@@ -26,10 +26,10 @@ void hook_free(struct hook *hook)
 }
 
 /* Always from the timer: a stream must not be freed by its own callback. */
-static void on_timer(void *arg)
+static void hooks_on_timer(void *arg)
 {
     struct hook *hook = arg;
-    struct run *run = hook->run;
+    struct local_run *run = hook->run;
     CLEANUP(free) char *why = TAKE_PTR(hook->why);
     hook_fn fn = hook->fn;
 
@@ -71,7 +71,7 @@ static int begin(struct hook *hook, const struct json *handler, struct err *err)
 {
     static const struct runtime_stream_events events = {.ended = exec_ended, .failed = exec_failed};
     const struct json *command = json_at(handler, "exec.command"), *get = json_get(handler, "httpGet");
-    struct run *run = hook->run;
+    struct local_run *run = hook->run;
     struct ask_what what = {.http = get, .host = json_get_string(get, "host")};
     const char *argv[HOOK_ARGS_MAX];
     struct runtime_exec exec = {.args = argv};
@@ -92,7 +92,7 @@ static int begin(struct hook *hook, const struct json *handler, struct err *err)
     return n ? runtime_exec(run->container, &exec, &events, hook, &hook->exec, err) : 0;
 }
 
-bool hook_start(struct run *run, const struct json *handler, int64_t limit_sec, hook_fn fn)
+bool hook_start(struct local_run *run, const struct json *handler, int64_t limit_sec, hook_fn fn)
 {
     int64_t sleep_sec = json_int(json_at(handler, "sleep.seconds"), 0);
     bool sleeps = json_get(handler, "sleep") != NULL;
@@ -105,7 +105,7 @@ bool hook_start(struct run *run, const struct json *handler, int64_t limit_sec, 
     hook = NEW(struct hook);
     hook->run = run;
     hook->fn = fn;
-    hook->timer = loop_timer_new(run->pod->engine->loop, on_timer, hook);
+    hook->timer = loop_timer_new(run->pod->engine->loop, hooks_on_timer, hook);
     run->hook = hook;
     if (sleeps && (limit_sec < 0 || sleep_sec < limit_sec))
         limit_sec = sleep_sec;

@@ -26,7 +26,7 @@
 #define LOCAL_MESSAGE_BYTES 4096 /* of /dev/termination-log */
 #define LOCAL_TAIL_BYTES    2048 /* of the log in its place */
 
-struct pod;
+struct local_pod;
 struct probes;
 struct hook;
 
@@ -39,8 +39,8 @@ struct usage_point {
 #define USAGE_POINTS 2
 
 /* One container's way through pull, mount, run. */
-struct run {
-    struct pod *pod;
+struct local_run {
+    struct local_pod *pod;
     size_t at; /* in facts.ctrs */
     struct image_pull *pull;
     bool fetching;             /* the pull has to get it from somewhere */
@@ -54,7 +54,7 @@ struct run {
     struct hook *hook; /* postStart or preStop under way */
     int64_t started;   /* when the runtime says so */
     struct opens *opens;
-    void (*opens_then)(struct run *run);
+    void (*opens_then)(struct local_run *run);
     int64_t stop_by; /* monotonic: when KILL comes */
     struct probes *probes;
     struct usage_point used[USAGE_POINTS]; /* the newest first */
@@ -73,7 +73,7 @@ struct pod_user {
     char group_lines[1024]; /* /etc/group of the others, as far as they fit */
 };
 
-struct pod {
+struct local_pod {
     struct local_engine *engine;
     char *uid, *ns, *name, *dir;
     char *etc;             /* the folder of its /etc/hosts and so on, gone after a reboot */
@@ -82,7 +82,7 @@ struct pod {
     struct json *doc;
     struct arena scratch; /* of one sandbox_make or start_container */
     struct facts facts;
-    struct run *runs; /* one for each of facts.ctrs */
+    struct local_run *runs; /* one for each of facts.ctrs */
     struct bind_need need;
     enum sandbox sandbox;
     bool host_network;
@@ -100,9 +100,9 @@ struct pod {
     bool has_turn, waits_turn; /* turns.c */
     struct settle *settle;     /* settle.c: under way */
     bool settled, wants_settled, status_changed, settle_failed;
-    int64_t stop_from; /* monotonic: when its end began; 0: not yet */
-    bool queued, dead; /* dead: to be freed when nothing is pending */
-    struct pod *next;  /* in the queue */
+    int64_t stop_from;      /* monotonic: when its end began; 0: not yet */
+    bool queued, dead;      /* dead: to be freed when nothing is pending */
+    struct local_pod *next; /* in the queue */
 };
 
 struct local_engine {
@@ -119,10 +119,10 @@ struct local_engine {
     const struct cdi *cdi;
     size_t cards;
     int64_t pids_max; /* processes and threads of one container */
-    struct map *pods; /* uid → struct pod */
+    struct map *pods; /* uid → struct local_pod */
     local_forget_fn forgetting;
     void *forgetting_arg;
-    struct pod *head, **tail;
+    struct local_pod *head, **tail;
     bool running, closed;
     bool going_down; /* shutdown.c: nothing is started any more */
     void (*down)(void *arg);
@@ -163,43 +163,44 @@ struct local_engine {
 };
 
 /* engine.c */
-struct pod *engine_pod(const struct local_engine *engine, const char *uid);
-void engine_queue(struct pod *pod);            /* pod_sync soon */
+struct local_pod *engine_pod(const struct local_engine *engine, const char *uid);
+void engine_queue(struct local_pod *pod);      /* pod_sync soon */
 void engine_look(struct local_engine *engine); /* soon, even where no pod is queued */
-void engine_pod_gone(struct pod *pod);         /* out of the map, freed when it may be */
-__attribute__((format(printf, 4, 5))) void pod_event(struct pod *pod, const char *type, const char *reason,
-                                                     const char *fmt, ...);
+void engine_pod_gone(struct local_pod *pod);   /* out of the map, freed when it may be */
+__attribute__((format(printf, 4, 5))) void pod_event(struct local_pod *pod, const char *type,
+                                                     const char *reason, const char *fmt, ...);
 
 /* pod.c */
-struct pod *engine_pod_new(struct local_engine *engine, const struct object *object);
-void engine_pod_free(struct pod *pod);
-void pod_take(struct pod *pod, const struct object *object); /* a newer state */
-void pod_try_again(struct pod *pod); /* what lacked a config map or secret: perhaps it is there now */
-void pod_sync(struct pod *pod);      /* one look: plan, act, write the status */
-int pod_adopt(struct pod *pod, const char *id); /* -1: it is none of its containers' */
-struct run *pod_run(const struct pod *pod, const char *container);
+struct local_pod *engine_pod_new(struct local_engine *engine, const struct object *object);
+void engine_pod_free(struct local_pod *pod);
+void pod_take(struct local_pod *pod, const struct object *object); /* a newer state */
+void pod_try_again(struct local_pod *pod); /* what lacked a config map or secret: perhaps it is there now */
+void pod_sync(struct local_pod *pod);      /* one look: plan, act, write the status */
+int pod_adopt(struct local_pod *pod, const char *id); /* -1: it is none of its containers' */
+struct local_run *pod_run(const struct local_pod *pod, const char *container);
 const struct json *pod_find_object(void *pod, const char *kind, const char *name);
-struct env_world pod_world(struct pod *pod);
+struct env_world pod_world(struct local_pod *pod);
 
 /* sandbox.c: network, namespaces, volumes, files; and their end. */
-bool sandbox_shares(const struct pod *pod); /* ipc and uts namespaces outlive its containers */
-void sandbox_make(struct pod *pod);
-void sandbox_not_yet(struct pod *pod, const struct err *err); /* tried again soon */
+bool sandbox_shares(const struct local_pod *pod); /* ipc and uts namespaces outlive its containers */
+void sandbox_make(struct local_pod *pod);
+void sandbox_not_yet(struct local_pod *pod, const struct err *err); /* tried again soon */
 /* The process that holds the pid namespace runs, or (err) has ended. */
-void sandbox_paused(struct pod *pod, const struct err *err);
-void sandbox_part_gone(struct pod *pod);          /* one thing less is pending */
-void sandbox_leave(struct pod *pod, bool forget); /* forget: logs and folder go, too */
-void sandbox_write_hosts(struct pod *pod);        /* again, where it has one */
+void sandbox_paused(struct local_pod *pod, const struct err *err);
+void sandbox_part_gone(struct local_pod *pod);          /* one thing less is pending */
+void sandbox_leave(struct local_pod *pod, bool forget); /* forget: logs and folder go, too */
+void sandbox_write_hosts(struct local_pod *pod);        /* again, where it has one */
 
 /* trash.c */
 void sandbox_remove_tree(struct local_engine *engine, const char *path);
 void trash_done(struct local_engine *engine);
 
 /* settle.c */
-bool pod_settled(struct pod *pod); /* its status is on the disk; false: the pod is looked at again then */
-void settle_anew(struct pod *pod); /* there is something new to write */
-void settle_ask(struct pod *pod);  /* after writing: asks for what pod_settled missed */
-void settle_drop(struct pod *pod);
+bool pod_settled(
+    struct local_pod *pod); /* its status is on the disk; false: the pod is looked at again then */
+void settle_anew(struct local_pod *pod); /* there is something new to write */
+void settle_ask(struct local_pod *pod);  /* after writing: asks for what pod_settled missed */
+void settle_drop(struct local_pod *pod);
 
 /* slots.c */
 int slots_start(struct local_engine *engine, struct err *err);
@@ -209,29 +210,30 @@ char *slot_take(struct local_engine *engine, struct err *err);             /* fo
 void slot_give(struct local_engine *engine, const char *path, bool again); /* again: it is clean */
 
 /* turns.c */
-bool turn_take(struct pod *pod);  /* false: not yet; the pod is looked at again */
-void turn_check(struct pod *pod); /* gives it up where it is not needed any more */
+bool turn_take(struct local_pod *pod);  /* false: not yet; the pod is looked at again */
+void turn_check(struct local_pod *pod); /* gives it up where it is not needed any more */
 void turns_done(struct local_engine *engine);
 
 /* start.c: a pulled container is mounted and started. */
-int start_container(struct run *run, const char **reason, struct err *err); /* reason: for the status */
-void start_discard(struct run *run); /* what is left of its newest run: container, root */
-char *start_log_path(const struct pod *pod, const char *container, int restarts);
-char *start_message_path(const struct run *run); /* of /dev/termination-log; NULL: its root is not mounted */
-char *start_signal_path(const struct run *run);  /* the image's stop signal, as text; NULL as well */
-extern const struct runtime_events run_events;   /* run.c */
+int start_container(struct local_run *run, const char **reason, struct err *err); /* reason: for the status */
+void start_discard(struct local_run *run); /* what is left of its newest run: container, root */
+char *start_log_path(const struct local_pod *pod, const char *container, int restarts);
+char *
+start_message_path(const struct local_run *run); /* of /dev/termination-log; NULL: its root is not mounted */
+char *start_signal_path(const struct local_run *run); /* the image's stop signal, as text; NULL as well */
+extern const struct runtime_events run_events;        /* run.c */
 
 /* run.c: what the runtime and the image store report; ending a container. */
-void run_begin(struct run *run); /* it has its image: start it */
-void run_stop(struct run *run, int64_t grace_sec);
-void run_free(struct run *run);
+void run_begin(struct local_run *run); /* it has its image: start it */
+void run_stop(struct local_run *run, int64_t grace_sec);
+void run_free(struct local_run *run);
 
 /* pull.c: its image, from a registry, an archive or what is here. */
-void run_pull(struct run *run);
+void run_pull(struct local_run *run);
 
 /* user.c */
 /* Finds out who pod->user is, now (user_known is set) or soon (the pod is queued then). -1: neither. */
-int user_find(struct pod *pod, struct err *err);
+int user_find(struct local_pod *pod, struct err *err);
 /* Where no directory has to be asked: admins, and users who are known by their number alone. */
 bool user_known_at_once(const struct local_engine *engine, const struct json *pod, struct pod_user *ret);
 /* From enter to leave this thread has the rights of the user in the file system; admins: root's. -1: errno.
@@ -248,19 +250,19 @@ int user_open(const struct pod_user *user, const char *path, int flags, struct e
 int user_mkdir(const struct pod_user *user, const char *path, struct err *err); /* with parents */
 
 /* person.c */
-struct person {
+struct pod_person {
     const char *name, *group, *home;
     const char *group_lines; /* of further groups, as /etc/group has them; NULL: none */
     uid_t uid;
     gid_t gid;
 };
-void person_add(const char *rootfs, const struct person *person);
+void person_add(const char *rootfs, const struct pod_person *person);
 
 /* volumes.c */
-int volumes_prepare(struct pod *pod, struct err *err);
+int volumes_prepare(struct local_pod *pod, struct err *err);
 /* A config map or secret has changed (name NULL: the pod itself): files that show it change, too. */
-void volumes_update(struct pod *pod, bool secret, const char *name);
-void volumes_remove(struct pod *pod); /* unmounts; the folder is removed by sandbox */
+void volumes_update(struct local_pod *pod, bool secret, const char *name);
+void volumes_remove(struct local_pod *pod); /* unmounts; the folder is removed by sandbox */
 struct opens;
 struct mounts {
     VEC(struct runtime_mount) v;
@@ -273,10 +275,11 @@ static inline void mounts_done_cleanup_(struct mounts *mounts)
 {
     mounts_done(mounts);
 }
-int volumes_mount(struct pod *pod, const struct json *container, struct mounts *mounts, struct err *err);
+int volumes_mount(struct local_pod *pod, const struct json *container, struct mounts *mounts,
+                  struct err *err);
 
 /* subpath.c */
-struct env_list subpath_env(struct pod *pod, const struct json *container, struct arena *arena);
+struct env_list subpath_env(struct local_pod *pod, const struct json *container, struct arena *arena);
 /* What of its volume a mount shows; "": all of it. */
 const char *subpath_of(const struct json *mount, const struct env_list *env, struct arena *arena);
 /* With the rights of the user; folders that are missing are made. Touches nothing else, for threads. */
@@ -284,58 +287,60 @@ int subpath_open(const struct pod_user *user, int root, const char *path, struct
 
 /* opens.c: host paths and claims of a container are opened in a thread, with the rights of the pod's person.
  * 0: then(run) comes from the loop when run->opens is there. 1: there are none. */
-int opens_begin(struct run *run, void (*then)(struct run *run), struct err *err);
+int opens_begin(struct local_run *run, void (*then)(struct local_run *run), struct err *err);
 /* A descriptor of one's own; sub: of that part of the volume. */
 int opens_take(const struct opens *opens, const char *volume, const char *sub, struct err *err);
 void opens_free(struct opens *opens); /* NULL is fine */
 /* The folder of a claim's volume, in the arena; own: made here. */
-int opens_claim_dir(struct pod *pod, const char *claim, struct arena *arena, const char **ret, bool *own,
-                    struct err *err);
+int opens_claim_dir(struct local_pod *pod, const char *claim, struct arena *arena, const char **ret,
+                    bool *own, struct err *err);
 
 /* claims.c: folders that may hold only so much. */
 void claims_start(struct local_engine *engine, const struct local_config *config);
 void claims_stop(struct local_engine *engine);
 void claims_limit(struct local_engine *engine, const char *volume); /* soon, by its capacity */
 void claims_gone(struct local_engine *engine, const char *volume);
-void claims_limit_empty(const struct pod *pod, const char *dir, const char *volume, int64_t bytes);
+void claims_limit_empty(const struct local_pod *pod, const char *dir, const char *volume, int64_t bytes);
 int claims_make_dir(const char *dir, struct err *err); /* there already is fine */
 /* What a folder holds, where that is limited; false: it is not. */
 bool claims_use(const struct local_engine *engine, const char *path, int64_t *ret);
 void claims_sweep(struct local_engine *engine); /* numbers of folders that are gone */
 
 /* content.c: files of configMap, secret, downwardAPI and projected volumes. */
-int content_write(struct pod *pod, const struct json *volume, const char *dir, gid_t group, struct err *err);
+int content_write(struct local_pod *pod, const struct json *volume, const char *dir, gid_t group,
+                  struct err *err);
 
 /* hooks.c: fn is called once from the loop, unless the hook is freed before; why NULL: it went well, or its
  * time was up. False: there is nothing to do. limit_sec < 0: no limit. */
-typedef void (*hook_fn)(struct run *run, const char *why);
-bool hook_start(struct run *run, const struct json *handler, int64_t limit_sec, hook_fn fn);
+typedef void (*hook_fn)(struct local_run *run, const char *why);
+bool hook_start(struct local_run *run, const struct json *handler, int64_t limit_sec, hook_fn fn);
 void hook_free(struct hook *hook); /* NULL is fine */
 
 /* pause.c */
-bool pause_wanted(const struct pod *pod);
+bool pause_wanted(const struct local_pod *pod);
 bool pause_is(const char *id);
-int pause_make(struct pod *pod, struct err *err);
-int pause_adopt(struct pod *pod, const char *id);
-bool pause_alive(struct pod *pod); /* true where none is wanted */
-void pause_remove(struct pod *pod);
+int pause_make(struct local_pod *pod, struct err *err);
+int pause_adopt(struct local_pod *pod, const char *id);
+bool pause_alive(struct local_pod *pod); /* true where none is wanted */
+void pause_remove(struct local_pod *pod);
 
 /* sysctls.c: those of securityContext, into out. ERR_FORBIDDEN: not this pod's to set. */
-int sysctls_read(const struct pod *pod, struct arena *arena, struct runtime_spec *out, struct err *err);
+int sysctls_read(const struct local_pod *pod, struct arena *arena, struct runtime_spec *out, struct err *err);
 
 /* fit.c */
-void fit_check(struct pod *pod);
+void fit_check(struct local_pod *pod);
 
 /* disk.c */
 void disk_start(struct local_engine *engine);
 
 /* probes.c */
-void probes_start(struct run *run, bool known); /* known: it ran already, ready and begun are as they were */
-void probes_stop(struct run *run);
+void probes_start(struct local_run *run,
+                  bool known); /* known: it ran already, ready and begun are as they were */
+void probes_stop(struct local_run *run);
 
 /* shutdown.c: the machine goes down. */
 int64_t shutdown_grace(const struct local_engine *engine, int64_t grace_sec);
-void shutdown_pod(struct pod *pod);               /* ends it, when it does */
+void shutdown_pod(struct local_pod *pod);         /* ends it, when it does */
 void shutdown_check(struct local_engine *engine); /* whether all have ended */
 
 /* services.c: connections and names of services. */
@@ -358,7 +363,7 @@ void sweep_start(struct local_engine *engine);
 
 /* dial.c: as podnet_dial, also for pods in the host's network. */
 struct dial;
-struct dial *dial_new(struct pod *pod, uint16_t port, podnet_dial_fn fn, void *arg);
+struct dial *dial_new(struct local_pod *pod, uint16_t port, podnet_dial_fn fn, void *arg);
 void dial_cancel(struct dial *dial); /* NULL is fine */
 /* From the host's network, to an address or a name. */
 struct dial *dial_host(struct local_engine *engine, const char *host, uint16_t port, podnet_dial_fn fn,
@@ -367,5 +372,5 @@ void dial_lookups_done(struct local_engine *engine); /* after the offload is clo
 
 /* ops.c */
 void ops_init(struct local_engine *engine);
-void ops_ended(struct run *run); /* its log gets no more: followers end */
+void ops_ended(struct local_run *run); /* its log gets no more: followers end */
 void ops_done(struct local_engine *engine);

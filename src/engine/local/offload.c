@@ -12,12 +12,12 @@ struct offload {
     pthread_mutex_t lock;
     struct loop *loop; /* NULL: closed */
     unsigned refs;
-    struct job *jobs; /* the loop's: those waited for */
+    struct offload_job *jobs; /* the loop's: those waited for */
 };
 
-struct job {
+struct offload_job {
     struct offload *offload;
-    struct job *next, **prev;
+    struct offload_job *next, **prev;
     struct loop_timer *timer;
     bool left; /* nobody waits; under the lock */
     offload_work_fn fn;
@@ -49,7 +49,7 @@ static void release(struct offload *offload)
 }
 
 /* The loop's part of a job ends. */
-static void unlink_job(struct job *job)
+static void unlink_job(struct offload_job *job)
 {
     *job->prev = job->next;
     if (job->next)
@@ -57,9 +57,9 @@ static void unlink_job(struct job *job)
     loop_timer_free(job->timer);
 }
 
-static void on_done(void *arg)
+static void offload_on_done(void *arg)
 {
-    struct job *job = arg;
+    struct offload_job *job = arg;
     struct offload *offload = job->offload;
 
     pthread_mutex_lock(&offload->lock);
@@ -76,9 +76,9 @@ static void on_done(void *arg)
     release(offload);
 }
 
-static void on_late(void *arg)
+static void offload_on_late(void *arg)
 {
-    struct job *job = arg;
+    struct offload_job *job = arg;
 
     unlink_job(job);
     pthread_mutex_lock(&job->offload->lock);
@@ -89,7 +89,7 @@ static void on_late(void *arg)
 
 static void *run(void *arg)
 {
-    struct job *job = arg;
+    struct offload_job *job = arg;
     struct offload *offload = job->offload;
     bool left;
 
@@ -97,7 +97,7 @@ static void *run(void *arg)
     pthread_mutex_lock(&offload->lock);
     left = job->left;
     if (!left)
-        loop_post(offload->loop, on_done, job); /* with the reference */
+        loop_post(offload->loop, offload_on_done, job); /* with the reference */
     pthread_mutex_unlock(&offload->lock);
     if (left) {
         job->drop(job->work);
@@ -108,7 +108,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static int start_thread(struct job *job)
+static int start_thread(struct offload_job *job)
 {
     pthread_attr_t attr;
     pthread_t thread;
@@ -129,7 +129,7 @@ static int start_thread(struct job *job)
 int offload_run(struct offload *offload, int64_t limit_sec, offload_work_fn fn, offload_done_fn done,
                 offload_drop_fn drop, void *owner, void *work, struct err *err)
 {
-    struct job *job;
+    struct offload_job *job;
     int failed;
 
     pthread_mutex_lock(&offload->lock);
@@ -140,9 +140,9 @@ int offload_run(struct offload *offload, int64_t limit_sec, offload_work_fn fn, 
     }
     offload->refs++;
     pthread_mutex_unlock(&offload->lock);
-    job = NEW(struct job);
-    *job =
-        (struct job){.offload = offload, .fn = fn, .done = done, .drop = drop, .owner = owner, .work = work};
+    job = NEW(struct offload_job);
+    *job = (struct offload_job){
+        .offload = offload, .fn = fn, .done = done, .drop = drop, .owner = owner, .work = work};
     failed = start_thread(job);
     if (failed) {
         free(job);
@@ -155,7 +155,7 @@ int offload_run(struct offload *offload, int64_t limit_sec, offload_work_fn fn, 
     if (job->next)
         job->next->prev = &job->next;
     offload->jobs = job;
-    job->timer = loop_timer_new(offload->loop, on_late, job);
+    job->timer = loop_timer_new(offload->loop, offload_on_late, job);
     loop_timer_set(job->timer, limit_sec * NSEC_PER_SEC);
     return 0;
 }
@@ -166,7 +166,7 @@ void offload_close(struct offload *offload)
         return;
     pthread_mutex_lock(&offload->lock);
     while (offload->jobs) {
-        struct job *job = offload->jobs;
+        struct offload_job *job = offload->jobs;
 
         unlink_job(job);
         job->left = true;

@@ -9,7 +9,7 @@
 
 enum how { OPEN_HOST, OPEN_VOLUME, OPEN_OWN }; /* with the user's rights; an admin's; made here */
 
-struct item {
+struct opens_item {
     char *volume, *path, *type, *sub; /* sub: below path; "": path itself */
     enum how how;
     int fd;
@@ -19,7 +19,7 @@ struct item {
 struct opens {
     struct pod_user user;
     size_t len;
-    struct item v[];
+    struct opens_item v[];
 };
 
 void opens_free(struct opens *opens)
@@ -90,7 +90,7 @@ static int open_folder(const char *path, bool own, struct err *err)
     return fd < 0 ? err_errno(err, errno, "open volume '%s'", path) : fd;
 }
 
-static int open_item(const struct pod_user *user, const struct item *item, struct err *err)
+static int open_item(const struct pod_user *user, const struct opens_item *item, struct err *err)
 {
     CLEANUP(fd_close)
     int fd = item->how == OPEN_HOST ? open_host_path(user, item->path, item->type, err)
@@ -116,7 +116,7 @@ static void drop(void *arg)
 
 /* ---- in the loop ---- */
 
-int opens_claim_dir(struct pod *pod, const char *name, struct arena *arena, const char **ret, bool *own,
+int opens_claim_dir(struct local_pod *pod, const char *name, struct arena *arena, const char **ret, bool *own,
                     struct err *err)
 {
     const struct object *claim = store_get(pod->engine->store, KIND_PVC, pod->ns, name), *volume;
@@ -141,18 +141,18 @@ int opens_claim_dir(struct pod *pod, const char *name, struct arena *arena, cons
     return 0;
 }
 
-static void add(struct opens *opens, struct pod *pod, const struct json *volume, const char *sub)
+static void add(struct opens *opens, struct local_pod *pod, const struct json *volume, const char *sub)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct json *host = json_get(volume, "hostPath"),
                       *claim = json_get(volume, "persistentVolumeClaim");
-    struct item *item = &opens->v[opens->len];
+    struct opens_item *item = &opens->v[opens->len];
     const char *path = json_string_or(json_get(host, "path"), "");
     bool own = false;
 
     if (!host && !claim)
         return;
-    *item = (struct item){.fd = -1, .how = OPEN_HOST};
+    *item = (struct opens_item){.fd = -1, .how = OPEN_HOST};
     if (claim) {
         if (opens_claim_dir(pod, json_string_or(json_get(claim, "claimName"), ""), &arena, &path, &own,
                             &item->err) < 0)
@@ -166,7 +166,7 @@ static void add(struct opens *opens, struct pod *pod, const struct json *volume,
     opens->len++;
 }
 
-static void add_mount(struct opens *opens, struct pod *pod, const struct json *mount,
+static void add_mount(struct opens *opens, struct local_pod *pod, const struct json *mount,
                       const struct env_list *env, struct arena *arena)
 {
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
@@ -176,7 +176,7 @@ static void add_mount(struct opens *opens, struct pod *pod, const struct json *m
 
 static void done(void *owner, void *arg)
 {
-    struct run *run = owner;
+    struct local_run *run = owner;
     struct opens *opens = arg;
 
     sandbox_part_gone(run->pod);
@@ -185,9 +185,9 @@ static void done(void *owner, void *arg)
     run->opens_then(run);
 }
 
-int opens_begin(struct run *run, void (*then)(struct run *run), struct err *err)
+int opens_begin(struct local_run *run, void (*then)(struct local_run *run), struct err *err)
 {
-    struct pod *pod = run->pod;
+    struct local_pod *pod = run->pod;
     const struct json *spec = pod->facts.ctrs[run->at].spec, *mounts = json_get(spec, "volumeMounts");
     struct opens *opens = mem_zalloc(sizeof(*opens) + (json_len(mounts) + 1) * sizeof(opens->v[0]));
     CLEANUP(arena_done) struct arena arena = {0};
@@ -221,7 +221,7 @@ int opens_begin(struct run *run, void (*then)(struct run *run), struct err *err)
 int opens_take(const struct opens *opens, const char *volume, const char *sub, struct err *err)
 {
     for (size_t i = 0; opens && i < opens->len; i++) {
-        const struct item *item = &opens->v[i];
+        const struct opens_item *item = &opens->v[i];
         int fd;
 
         if (!streq(item->volume, volume) || !streq(item->sub, sub))

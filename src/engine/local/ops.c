@@ -9,17 +9,17 @@
 
 /* ---- who is asked ---- */
 
-static struct run *find(void *arg, const struct pod_ref *ref, const char *container)
+static struct local_run *find(void *arg, const struct pod_ref *ref, const char *container)
 {
-    const struct pod *pod = engine_pod(arg, ref->uid);
+    const struct local_pod *pod = engine_pod(arg, ref->uid);
 
     return pod ? pod_run(pod, container) : NULL;
 }
 
-static int running(void *arg, const struct pod_ref *ref, const char *container, struct run **ret,
+static int running(void *arg, const struct pod_ref *ref, const char *container, struct local_run **ret,
                    struct err *err)
 {
-    struct run *run = find(arg, ref, container);
+    struct local_run *run = find(arg, ref, container);
 
     if (!run || !run->container || run->pod->facts.ctrs[run->at].state != CTR_RUNNING)
         return pod_err_not_running(err, container);
@@ -29,8 +29,8 @@ static int running(void *arg, const struct pod_ref *ref, const char *container, 
 
 static int check(void *arg, const struct pod_ref *ref, const char *container, struct err *err)
 {
-    const struct pod *pod = engine_pod(arg, ref->uid);
-    struct run *run;
+    const struct local_pod *pod = engine_pod(arg, ref->uid);
+    struct local_run *run;
 
     if (container)
         return running(arg, ref, container, &run, err);
@@ -46,7 +46,7 @@ struct pod_log {
     struct local_engine *engine;
     struct pod_log *next, **prev;
     struct log_reader *reader;
-    struct run *run; /* NULL: it has ended, or nobody follows */
+    struct local_run *run; /* NULL: it has ended, or nobody follows */
 };
 
 static void unlink_log(struct pod_log *log)
@@ -60,7 +60,7 @@ static void unlink_log(struct pod_log *log)
 }
 
 /* Which run's log; -1: none. */
-static int which_run(const struct pod *pod, const struct ctr *ctr, bool previous)
+static int which_run(const struct local_pod *pod, const struct ctr *ctr, bool previous)
 {
     bool begun = ctr_alive(ctr) || ctr->state == CTR_EXITED;
 
@@ -71,7 +71,7 @@ static int which_run(const struct pod *pod, const struct ctr *ctr, bool previous
     return ctr->restarts;
 }
 
-static const char *waits_for(const struct pod *pod, const struct ctr *ctr)
+static const char *waits_for(const struct local_pod *pod, const struct ctr *ctr)
 {
     if (ctr->state == CTR_STUCK)
         return ctr_stuck_reason(ctr, clock_now());
@@ -91,7 +91,7 @@ static int log_open(void *arg, const struct pod_ref *ref, const struct pod_log_o
                     struct err *err)
 {
     struct local_engine *engine = arg;
-    struct run *run = find(arg, ref, options->container);
+    struct local_run *run = find(arg, ref, options->container);
     CLEANUP(free) char *path = NULL;
     const struct ctr *ctr;
     struct pod_log *log;
@@ -138,7 +138,7 @@ static void log_free(struct pod_log *log)
     free(log);
 }
 
-void ops_ended(struct run *run)
+void ops_ended(struct local_run *run)
 {
     struct pod_log *next;
 
@@ -163,7 +163,7 @@ struct pod_stream {
     bool attach, over;
 };
 
-static void on_output(void *arg, struct runtime_stream *s, int fd, const char *data, size_t len)
+static void ops_on_output(void *arg, struct runtime_stream *s, int fd, const char *data, size_t len)
 {
     struct pod_stream *stream = arg;
 
@@ -171,7 +171,7 @@ static void on_output(void *arg, struct runtime_stream *s, int fd, const char *d
     stream->events->output(stream->arg, fd, (struct str){data, len});
 }
 
-static void on_writable(void *arg, struct runtime_stream *s)
+static void ops_on_writable(void *arg, struct runtime_stream *s)
 {
     struct pod_stream *stream = arg;
 
@@ -179,7 +179,7 @@ static void on_writable(void *arg, struct runtime_stream *s)
     stream->events->writable(stream->arg);
 }
 
-static void on_ended(void *arg, struct runtime_stream *s, const struct runtime_exit *how)
+static void ops_on_ended(void *arg, struct runtime_stream *s, const struct runtime_exit *how)
 {
     struct pod_stream *stream = arg;
 
@@ -188,7 +188,7 @@ static void on_ended(void *arg, struct runtime_stream *s, const struct runtime_e
     stream->events->ended(stream->arg, stream->attach || !how ? 0 : how->code, NULL);
 }
 
-static void on_failed(void *arg, struct runtime_stream *s, const char *sentence)
+static void ops_on_failed(void *arg, struct runtime_stream *s, const char *sentence)
 {
     struct pod_stream *stream = arg;
     struct err err = {0};
@@ -199,7 +199,8 @@ static void on_failed(void *arg, struct runtime_stream *s, const char *sentence)
     stream->events->ended(stream->arg, 0, &err);
 }
 
-static const struct runtime_stream_events stream_events = {on_output, on_writable, on_ended, on_failed};
+static const struct runtime_stream_events stream_events = {ops_on_output, ops_on_writable, ops_on_ended,
+                                                           ops_on_failed};
 
 static int exec_open(void *arg, const struct pod_ref *ref, const struct pod_exec *exec,
                      const struct pod_stream_events *events, void *events_arg, struct pod_stream **ret,
@@ -209,7 +210,7 @@ static int exec_open(void *arg, const struct pod_ref *ref, const struct pod_exec
         .args = exec->argv, .tty = exec->tty, .stdin_open = exec->in, .rows = exec->rows, .cols = exec->cols};
     CLEANUP(free) struct pod_stream *stream = NEW(struct pod_stream);
     struct local_engine *engine = arg;
-    struct run *run = NULL;
+    struct local_run *run = NULL;
     int result;
 
     if (running(arg, ref, exec->container, &run, err) < 0 || !run)
@@ -266,7 +267,7 @@ static void stream_pause(struct pod_stream *stream, bool pause)
 
 static void stream_free(struct pod_stream *stream)
 {
-    struct pod *pod = engine_pod(stream->engine, stream->uid);
+    struct local_pod *pod = engine_pod(stream->engine, stream->uid);
 
     if (pod)
         pod->streams--;

@@ -6,7 +6,7 @@
 
 #define PAUSE_NAME "_.pause_0"
 
-bool pause_wanted(const struct pod *pod)
+bool pause_wanted(const struct local_pod *pod)
 {
     return json_bool(json_at(pod->doc, "spec.shareProcessNamespace")) &&
            !json_bool(json_at(pod->doc, "spec.hostPID"));
@@ -19,7 +19,7 @@ bool pause_is(const char *id)
     return name && streq(name, PAUSE_NAME);
 }
 
-bool pause_alive(struct pod *pod)
+bool pause_alive(struct local_pod *pod)
 {
     CLEANUP(free) char *path = mem_printf("/proc/%d/ns/pid", (int)pod->pause_pid);
 
@@ -35,7 +35,7 @@ static void gone(void *arg, const char *sentence)
     sandbox_part_gone(arg);
 }
 
-void pause_remove(struct pod *pod)
+void pause_remove(struct local_pod *pod)
 {
     pod->pause_pid = 0;
     if (!pod->pause)
@@ -44,9 +44,9 @@ void pause_remove(struct pod *pod)
     runtime_remove(TAKE_PTR(pod->pause), gone, pod);
 }
 
-static void on_started(void *arg, struct runtime_container *c, pid_t pid, int64_t time)
+static void pause_on_started(void *arg, struct runtime_container *c, pid_t pid, int64_t time)
 {
-    struct pod *pod = arg;
+    struct local_pod *pod = arg;
 
     (void)c;
     (void)time;
@@ -55,7 +55,7 @@ static void on_started(void *arg, struct runtime_container *c, pid_t pid, int64_
 }
 
 /* With it all containers have ended; the sandbox is made anew. */
-static void lost(struct pod *pod, const char *why)
+static void lost(struct local_pod *pod, const char *why)
 {
     struct err err = {0};
 
@@ -65,14 +65,14 @@ static void lost(struct pod *pod, const char *why)
     sandbox_paused(pod, &err);
 }
 
-static void on_exited(void *arg, struct runtime_container *c, const struct runtime_exit *how)
+static void pause_on_exited(void *arg, struct runtime_container *c, const struct runtime_exit *how)
 {
     (void)c;
     (void)how;
     lost(arg, NULL);
 }
 
-static void on_failed(void *arg, struct runtime_container *c, const char *sentence)
+static void pause_on_failed(void *arg, struct runtime_container *c, const char *sentence)
 {
     CLEANUP(free) char *why = mem_strdup(sentence);
 
@@ -80,16 +80,16 @@ static void on_failed(void *arg, struct runtime_container *c, const char *senten
     lost(arg, why);
 }
 
-static const struct runtime_events events = {on_started, on_exited, on_failed};
+static const struct runtime_events events = {pause_on_started, pause_on_exited, pause_on_failed};
 
-int pause_adopt(struct pod *pod, const char *id)
+int pause_adopt(struct local_pod *pod, const char *id)
 {
     if (pod->pause || pod->facts.ended)
         return -1;
     return runtime_adopt(pod->engine->rt, id, &events, pod, &pod->pause, NULL);
 }
 
-int pause_make(struct pod *pod, struct err *err)
+int pause_make(struct local_pod *pod, struct err *err)
 {
     static const char *const args[] = {"/pause", "pause", NULL};
     CLEANUP(free) char *id = mem_printf("%s" PAUSE_NAME, pod->uid);

@@ -107,7 +107,7 @@ static void make_home(int root, const char *home, uid_t uid, gid_t gid)
         unlinkat(at, name, AT_REMOVEDIR);
 }
 
-void person_add(const char *rootfs, const struct person *person)
+void person_add(const char *rootfs, const struct pod_person *person)
 {
     CLEANUP(fd_close) int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
     CLEANUP(fd_close) int bash = root < 0 ? -1 : open_in(root, "/bin/bash", O_PATH, 0);

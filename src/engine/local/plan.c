@@ -2,12 +2,12 @@
 
 #include "base/clock.h"
 
-static void step(struct plan *plan, enum plan_act act, size_t ctr)
+static void step(struct pod_plan *plan, enum plan_act act, size_t ctr)
 {
     plan->steps[plan->len++] = (struct plan_step){act, ctr};
 }
 
-static void wake(struct plan *plan, int64_t at)
+static void wake(struct pod_plan *plan, int64_t at)
 {
     if (at && (!plan->wake_at || at < plan->wake_at))
         plan->wake_at = at;
@@ -45,7 +45,7 @@ bool plan_initialized(const struct facts *facts)
 }
 
 /* Takes one container a step further. */
-static void advance(const struct facts *facts, size_t i, int64_t now, struct plan *plan)
+static void advance(const struct facts *facts, size_t i, int64_t now, struct pod_plan *plan)
 {
     const struct ctr *ctr = &facts->ctrs[i];
     int64_t at;
@@ -83,7 +83,7 @@ static bool any_alive(const struct facts *facts)
 }
 
 /* All but the sidecars at once; these after them, the last first. */
-static void stop_all(const struct facts *facts, struct plan *plan)
+static void stop_all(const struct facts *facts, struct pod_plan *plan)
 {
     for (size_t i = 0; i < facts->len; i++)
         if (ctr_alive(&facts->ctrs[i]) && !facts->ctrs[i].sidecar)
@@ -135,7 +135,7 @@ static const char *phase_of(const struct facts *facts)
 }
 
 /* The pod is to end: stop what runs, then it is over. */
-static void plan_end(const struct facts *facts, const char *phase, struct plan *plan)
+static void plan_end(const struct facts *facts, const char *phase, struct pod_plan *plan)
 {
     stop_all(facts, plan);
     plan->over = !any_alive(facts);
@@ -150,7 +150,7 @@ static bool all_ended(const struct facts *facts)
     return true;
 }
 
-void plan_pod(const struct facts *facts, int64_t now, struct plan *plan)
+void plan_pod(const struct facts *facts, int64_t now, struct pod_plan *plan)
 {
     bool failed = false, over;
 

@@ -15,7 +15,7 @@ struct plan_step {
     size_t ctr;
 };
 
-struct plan {
+struct pod_plan {
     struct plan_step steps[FACTS_CONTAINERS_MAX + 1];
     size_t len;
     int64_t wake_at;   /* look again then; 0: only when something happens */
@@ -23,7 +23,7 @@ struct plan {
     const char *phase; /* to show: "Pending" "Running" "Succeeded" "Failed" */
 };
 
-void plan_pod(const struct facts *facts, int64_t now, struct plan *ret);
+void plan_pod(const struct facts *facts, int64_t now, struct pod_plan *ret);
 /* All init containers are through. */
 bool plan_initialized(const struct facts *facts);
 /* When the container may run again; 0: it will not. */

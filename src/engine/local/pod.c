@@ -12,20 +12,20 @@
 
 #include <sys/stat.h>
 
-static void on_timer(void *arg)
+static void pod_on_timer(void *arg)
 {
     engine_queue(arg);
 }
 
-static void read_object(struct pod *pod, const struct object *object)
+static void read_object(struct local_pod *pod, const struct object *object)
 {
     pod->object = object_ref(object);
     pod->doc = object_json(object, &pod->arena);
 }
 
-struct pod *engine_pod_new(struct local_engine *engine, const struct object *object)
+struct local_pod *engine_pod_new(struct local_engine *engine, const struct object *object)
 {
-    struct pod *pod = NEW(struct pod);
+    struct local_pod *pod = NEW(struct local_pod);
 
     pod->engine = engine;
     pod->uid = mem_strdup(object->uid);
@@ -43,11 +43,11 @@ struct pod *engine_pod_new(struct local_engine *engine, const struct object *obj
     }
     bind_read(pod->doc, &pod->arena, &pod->need);
     pod->host_network = json_bool(json_at(pod->doc, "spec.hostNetwork"));
-    pod->timer = loop_timer_new(engine->loop, on_timer, pod);
+    pod->timer = loop_timer_new(engine->loop, pod_on_timer, pod);
     return pod;
 }
 
-void engine_pod_free(struct pod *pod)
+void engine_pod_free(struct local_pod *pod)
 {
     if (!pod)
         return;
@@ -70,7 +70,7 @@ void engine_pod_free(struct pod *pod)
     free(pod);
 }
 
-void pod_take(struct pod *pod, const struct object *object)
+void pod_take(struct local_pod *pod, const struct object *object)
 {
     struct arena old = pod->arena;
 
@@ -83,7 +83,7 @@ void pod_take(struct pod *pod, const struct object *object)
     arena_done(&old);
 }
 
-struct run *pod_run(const struct pod *pod, const char *container)
+struct local_run *pod_run(const struct local_pod *pod, const char *container)
 {
     for (size_t i = 0; container && i < pod->facts.len; i++)
         if (streq(pod->facts.ctrs[i].name, container))
@@ -93,14 +93,14 @@ struct run *pod_run(const struct pod *pod, const char *container)
 
 const struct json *pod_find_object(void *arg, const char *kind, const char *name)
 {
-    struct pod *pod = arg;
+    struct local_pod *pod = arg;
     const struct object *object =
         store_get(pod->engine->store, streq(kind, "secret") ? KIND_SECRET : KIND_CONFIG_MAP, pod->ns, name);
 
     return object ? object_json(object, &pod->scratch) : NULL;
 }
 
-struct env_world pod_world(struct pod *pod)
+struct env_world pod_world(struct local_pod *pod)
 {
     const struct object *node = store_get(pod->engine->store, KIND_NODE, "", pod->engine->node_name);
     const struct json *doc = node ? object_json(node, &pod->scratch) : NULL;
@@ -116,11 +116,11 @@ struct env_world pod_world(struct pod *pod)
 /* ---- taking up what runs ---- */
 
 /* id is UID_NAME_N. The run before this daemon may be one further than what was stored. */
-int pod_adopt(struct pod *pod, const char *id)
+int pod_adopt(struct local_pod *pod, const char *id)
 {
     const char *name = id + strlen(pod->uid) + 1, *number = strrchr(id, '_');
     CLEANUP(free) char *container = NULL;
-    struct run *run;
+    struct local_run *run;
     struct ctr *ctr;
     int64_t n;
 
@@ -147,15 +147,15 @@ int pod_adopt(struct pod *pod, const char *id)
 
 /* ---- one look ---- */
 
-struct writing {
-    struct pod *pod;
-    const struct plan *plan;
+struct status_writing {
+    struct local_pod *pod;
+    const struct pod_plan *plan;
     int64_t now;
 };
 
 static bool edit_status(void *arg, struct arena *arena, struct json *doc)
 {
-    const struct writing *writing = arg;
+    const struct status_writing *writing = arg;
     const struct json *before = json_copy(arena, json_get(doc, "status"));
 
     status_write(arena, doc, &writing->pod->facts, writing->plan, writing->now);
@@ -165,13 +165,13 @@ static bool edit_status(void *arg, struct arena *arena, struct json *doc)
     return true;
 }
 
-static void write_status(struct pod *pod, const struct plan *plan, int64_t now)
+static void write_status(struct local_pod *pod, const struct pod_plan *plan, int64_t now)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct failure failure = {0};
     struct write write = {.arena = &arena, .failure = &failure, .manager = "berth", .now = now};
     const struct object *object = store_by_uid(pod->engine->store, pod->uid);
-    struct writing writing = {pod, plan, now};
+    struct status_writing writing = {pod, plan, now};
     struct written written;
 
     if (object &&
@@ -182,7 +182,7 @@ static void write_status(struct pod *pod, const struct plan *plan, int64_t now)
     }
 }
 
-static void delete_object(struct pod *pod)
+static void delete_object(struct local_pod *pod)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct failure failure = {0};
@@ -198,7 +198,7 @@ static void delete_object(struct pod *pod)
                     &written);
 }
 
-static int64_t grace_of(const struct pod *pod)
+static int64_t grace_of(const struct local_pod *pod)
 {
     const struct json *spec = json_at(pod->doc, "spec.terminationGracePeriodSeconds");
 
@@ -209,7 +209,7 @@ static int64_t grace_of(const struct pod *pod)
 }
 
 /* Sidecars end after the others, with what is left of the time. */
-static int64_t grace_for(struct pod *pod, size_t at)
+static int64_t grace_for(struct local_pod *pod, size_t at)
 {
     int64_t grace = grace_of(pod), now = clock_monotonic(), left;
 
@@ -221,7 +221,7 @@ static int64_t grace_for(struct pod *pod, size_t at)
     return left > SIDECAR_GRACE_SEC ? left : SIDECAR_GRACE_SEC;
 }
 
-static void restart(struct pod *pod, size_t at)
+static void restart(struct local_pod *pod, size_t at)
 {
     struct ctr *ctr = &pod->facts.ctrs[at];
     CLEANUP(free) char *old = start_log_path(pod, ctr->name, ctr->restarts - 1);
@@ -236,7 +236,7 @@ static void restart(struct pod *pod, size_t at)
     run_pull(&pod->runs[at]);
 }
 
-static void act(struct pod *pod, const struct plan *plan)
+static void act(struct local_pod *pod, const struct pod_plan *plan)
 {
     for (size_t i = 0; i < plan->len; i++) {
         const struct plan_step *step = &plan->steps[i];
@@ -262,7 +262,7 @@ static void act(struct pod *pod, const struct plan *plan)
     }
 }
 
-static void sleep_until(struct pod *pod, const struct plan *plan, int64_t now)
+static void sleep_until(struct local_pod *pod, const struct pod_plan *plan, int64_t now)
 {
     int64_t at = plan->wake_at;
 
@@ -276,7 +276,7 @@ static void sleep_until(struct pod *pod, const struct plan *plan, int64_t now)
         loop_timer_stop(pod->timer);
 }
 
-void pod_try_again(struct pod *pod)
+void pod_try_again(struct local_pod *pod)
 {
     for (size_t i = 0; i < pod->facts.len; i++) {
         struct ctr *ctr = &pod->facts.ctrs[i];
@@ -293,7 +293,7 @@ void pod_try_again(struct pod *pod)
 }
 
 /* Nothing runs and nothing will. */
-static void wind_up(struct pod *pod)
+static void wind_up(struct local_pod *pod)
 {
     bool forget = !pod->object || pod->facts.deleting;
 
@@ -313,9 +313,9 @@ static void wind_up(struct pod *pod)
         delete_object(pod);
 }
 
-void pod_sync(struct pod *pod)
+void pod_sync(struct local_pod *pod)
 {
-    CLEANUP(free) struct plan *plan = NEW(struct plan);
+    CLEANUP(free) struct pod_plan *plan = NEW(struct pod_plan);
     int64_t now = clock_now();
 
     fit_check(pod);

@@ -18,8 +18,8 @@ static const struct {
     {"livenessProbe", "Liveness"},
 };
 
-struct probe {
-    struct run *run;
+struct pod_probe {
+    struct local_run *run;
     enum probe_kind kind;
     const struct json *spec; /* a copy in the probes' arena; NULL: there is none */
     struct loop_timer *timer;
@@ -33,23 +33,23 @@ struct probe {
 
 struct probes {
     struct arena arena;
-    struct probe v[PROBES];
+    struct pod_probe v[PROBES];
     bool started;
 };
 
-static struct ctr *ctr_of(const struct probe *probe)
+static struct ctr *ctr_of(const struct pod_probe *probe)
 {
     return &probe->run->pod->facts.ctrs[probe->run->at];
 }
 
-static int64_t setting(const struct probe *probe, const char *key, int64_t fallback)
+static int64_t setting(const struct pod_probe *probe, const char *key, int64_t fallback)
 {
     int64_t n = json_int(json_get(probe->spec, key), fallback);
 
     return n > 0 ? n : fallback;
 }
 
-static void let_go(struct probe *probe)
+static void let_go(struct pod_probe *probe)
 {
     probe->busy = false;
     runtime_stream_free(TAKE_PTR(probe->exec));
@@ -57,13 +57,13 @@ static void let_go(struct probe *probe)
     ask_cancel(TAKE_PTR(probe->ask));
 }
 
-static void again(struct probe *probe)
+static void again(struct pod_probe *probe)
 {
     loop_timer_set(probe->timer, setting(probe, "periodSeconds", 10) * NSEC_PER_SEC);
 }
 
 /* initialDelaySeconds count from the start of the container. */
-static int64_t first_delay(const struct probe *probe)
+static int64_t first_delay(const struct pod_probe *probe)
 {
     int64_t at =
         ctr_of(probe)->started + json_int(json_get(probe->spec, "initialDelaySeconds"), 0) * NSEC_PER_SEC;
@@ -74,7 +74,7 @@ static int64_t first_delay(const struct probe *probe)
 
 /* ---- what a try means ---- */
 
-static void succeeded(struct probe *probe)
+static void succeeded(struct pod_probe *probe)
 {
     struct ctr *ctr = ctr_of(probe);
     struct probes *all = probe->run->probes;
@@ -93,9 +93,9 @@ static void succeeded(struct probe *probe)
     }
 }
 
-static void failed(struct probe *probe, const char *why)
+static void failed(struct pod_probe *probe, const char *why)
 {
-    struct run *run = probe->run;
+    struct local_run *run = probe->run;
 
     probe->successes = 0;
     probe->failures++;
@@ -112,9 +112,9 @@ static void failed(struct probe *probe, const char *why)
 }
 
 /* Ends a try: why NULL is a success. probe_stop may have to come after. */
-static void conclude(struct probe *probe, const char *why)
+static void conclude(struct pod_probe *probe, const char *why)
 {
-    struct run *run = probe->run;
+    struct local_run *run = probe->run;
     const struct json *pod = run->pod->doc;
 
     let_go(probe);
@@ -136,7 +136,7 @@ static void conclude(struct probe *probe, const char *why)
 
 static void exec_output(void *arg, struct runtime_stream *s, int fd, const char *data, size_t len)
 {
-    struct probe *probe = arg;
+    struct pod_probe *probe = arg;
     size_t room = PROBE_SAID_MAX - probe->said.len;
 
     (void)s;
@@ -147,7 +147,7 @@ static void exec_output(void *arg, struct runtime_stream *s, int fd, const char 
 /* What the command wrote says most; where it wrote nothing, its exit code. */
 static void exec_ended(void *arg, struct runtime_stream *s, const struct runtime_exit *how)
 {
-    struct probe *probe = arg;
+    struct pod_probe *probe = arg;
     CLEANUP(free) char *why = NULL;
 
     (void)s;
@@ -168,7 +168,7 @@ static void exec_failed(void *arg, struct runtime_stream *s, const char *sentenc
     conclude(arg, why);
 }
 
-static void try_exec(struct probe *probe, const struct json *command)
+static void try_exec(struct pod_probe *probe, const struct json *command)
 {
     static const struct runtime_stream_events events = {
         .output = exec_output, .ended = exec_ended, .failed = exec_failed};
@@ -188,7 +188,7 @@ static void try_exec(struct probe *probe, const struct json *command)
 
 static void answered(void *arg, const char *why)
 {
-    struct probe *probe = arg;
+    struct pod_probe *probe = arg;
 
     probe->ask = NULL;
     conclude(probe, why);
@@ -196,9 +196,9 @@ static void answered(void *arg, const char *why)
 
 /* ---- time ---- */
 
-static void begin(struct probe *probe)
+static void begin(struct pod_probe *probe)
 {
-    struct run *run = probe->run;
+    struct local_run *run = probe->run;
     const struct json *command = json_at(probe->spec, "exec.command");
     const struct json *get = json_get(probe->spec, "httpGet"), *tcp = json_get(probe->spec, "tcpSocket");
     const struct json *grpc = json_get(probe->spec, "grpc");
@@ -221,9 +221,9 @@ static void begin(struct probe *probe)
         conclude(probe, get || tcp || grpc ? "no such port" : NULL);
 }
 
-static void on_timer(void *arg)
+static void probes_on_timer(void *arg)
 {
-    struct probe *probe = arg;
+    struct pod_probe *probe = arg;
 
     if (probe->busy) {
         bool command = probe->exec != NULL;
@@ -239,7 +239,7 @@ static void on_timer(void *arg)
     }
 }
 
-void probes_start(struct run *run, bool known)
+void probes_start(struct local_run *run, bool known)
 {
     struct ctr *ctr = &run->pod->facts.ctrs[run->at];
     struct probes *probes;
@@ -257,20 +257,20 @@ void probes_start(struct run *run, bool known)
     run->probes = probes;
     probes->started = ctr->begun;
     for (int i = 0; i < PROBES; i++) {
-        struct probe *probe = &probes->v[i];
+        struct pod_probe *probe = &probes->v[i];
         const struct json *spec = json_get(ctr->spec, probe_kinds[i].key);
 
-        *probe = (struct probe){.run = run, .kind = (enum probe_kind)i};
+        *probe = (struct pod_probe){.run = run, .kind = (enum probe_kind)i};
         if (!spec)
             continue;
         probe->spec = json_copy(&probes->arena, spec);
-        probe->timer = loop_timer_new(run->pod->engine->loop, on_timer, probe);
+        probe->timer = loop_timer_new(run->pod->engine->loop, probes_on_timer, probe);
         if ((i == PROBE_STARTUP) != probes->started)
             loop_timer_set(probe->timer, first_delay(probe));
     }
 }
 
-void probes_stop(struct run *run)
+void probes_stop(struct local_run *run)
 {
     struct probes *probes = TAKE_PTR(run->probes);
 

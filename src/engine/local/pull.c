@@ -12,25 +12,25 @@
 #define PROGRESS_SEC    15 /* between events about a layer that takes long */
 #define USER_ANNOTATION "berth.dev/user"
 
-static struct ctr *ctr_of(const struct run *run)
+static struct ctr *ctr_of(const struct local_run *run)
 {
     return &run->pod->facts.ctrs[run->at];
 }
 
-static const char *image_of(const struct run *run)
+static const char *image_of(const struct local_run *run)
 {
     return json_string_or(json_get(ctr_of(run)->spec, "image"), "");
 }
 
 /* By what name the API knows the one whose pod this is. */
-static const char *owner_of(const struct run *run)
+static const char *owner_of(const struct local_run *run)
 {
     return json_string_or(json_get(json_at(run->pod->doc, "metadata.annotations"), USER_ANNOTATION), "");
 }
 
 /* ---- what becomes of it ---- */
 
-static void failed(struct run *run, enum image_fail fail, const char *sentence)
+static void failed(struct local_run *run, enum image_fail fail, const char *sentence)
 {
     const char *reason = image_fail_reason(fail);
     CLEANUP(free) char *message = mem_strdup(sentence ? sentence : reason);
@@ -52,9 +52,9 @@ static void failed(struct run *run, enum image_fail fail, const char *sentence)
     engine_queue(run->pod);
 }
 
-static void on_progress(void *arg, const struct image_progress *progress)
+static void pull_on_progress(void *arg, const struct image_progress *progress)
 {
-    struct run *run = arg;
+    struct local_run *run = arg;
     int64_t now = clock_monotonic();
     char text[128];
 
@@ -67,9 +67,9 @@ static void on_progress(void *arg, const struct image_progress *progress)
     pod_event(run->pod, "Normal", "Pulling", "layer %zu of %zu: %s", progress->number, progress->count, text);
 }
 
-static void on_done(void *arg, const struct image_pull_result *result)
+static void pull_on_done(void *arg, const struct image_pull_result *result)
 {
-    struct run *run = arg;
+    struct local_run *run = arg;
     struct ctr *ctr = ctr_of(run);
 
     run->pull = NULL;
@@ -97,7 +97,7 @@ static void on_done(void *arg, const struct image_pull_result *result)
     run_begin(run);
 }
 
-static const struct image_pull_events events = {.progress = on_progress, .done = on_done};
+static const struct image_pull_events events = {.progress = pull_on_progress, .done = pull_on_done};
 
 /* ---- archives ---- */
 
@@ -133,7 +133,7 @@ static int archive_name(const struct pod_user *user, const char *who, const char
     return image_local_name(user->admin ? NULL : who, reference, name, err);
 }
 
-static void pull_archive(struct run *run, const char *path, struct image_pull_spec spec)
+static void pull_archive(struct local_run *run, const char *path, struct image_pull_spec spec)
 {
     struct images *images = run->pod->engine->images;
     const struct pod_user user = run->pod->user; /* known: the sandbox is there */
@@ -162,7 +162,7 @@ static void pull_archive(struct run *run, const char *path, struct image_pull_sp
 /* ---- registries ---- */
 
 /* Those that a list of references to secrets names. */
-static size_t read_secrets(struct run *run, const struct json *list, const char **auths, size_t n)
+static size_t read_secrets(struct local_run *run, const struct json *list, const char **auths, size_t n)
 {
     static const char *const keys[] = {".dockerconfigjson", ".dockercfg"};
 
@@ -181,9 +181,9 @@ static size_t read_secrets(struct run *run, const struct json *list, const char 
 }
 
 /* The pod's, then its service account's, then those of `berth login`. */
-static size_t read_auths(struct run *run, const char *auths[AUTHS_MAX + 1], struct buf *login)
+static size_t read_auths(struct local_run *run, const char *auths[AUTHS_MAX + 1], struct buf *login)
 {
-    struct pod *pod = run->pod;
+    struct local_pod *pod = run->pod;
     const struct object *account =
         store_get(pod->engine->store, KIND_SERVICE_ACCOUNT, pod->ns,
                   json_string_or(json_at(pod->doc, "spec.serviceAccountName"), "default"));
@@ -197,7 +197,7 @@ static size_t read_auths(struct run *run, const char *auths[AUTHS_MAX + 1], stru
     return n;
 }
 
-static void pull_registry(struct run *run, struct image_pull_spec spec)
+static void pull_registry(struct local_run *run, struct image_pull_spec spec)
 {
     struct images *images = run->pod->engine->images;
     const char *auths[AUTHS_MAX + 1];
@@ -217,7 +217,7 @@ static void pull_registry(struct run *run, struct image_pull_spec spec)
     arena_reset(&run->pod->scratch);
 }
 
-void run_pull(struct run *run)
+void run_pull(struct local_run *run)
 {
     struct ctr *ctr = ctr_of(run);
     struct image_pull_spec spec = {.image = image_of(run)};

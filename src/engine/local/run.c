@@ -12,14 +12,14 @@
 #define SIGNAL_NAME_MAX 64
 #define LOG_TAIL_READ   (16 << 10) /* bytes of a log that its end is looked for in */
 
-static struct ctr *ctr_of(const struct run *run)
+static struct ctr *ctr_of(const struct local_run *run)
 {
     return &run->pod->facts.ctrs[run->at];
 }
 
 /* ---- start ---- */
 
-static void stuck(struct run *run, const char *reason, const struct err *err)
+static void stuck(struct local_run *run, const char *reason, const struct err *err)
 {
     struct ctr *ctr = ctr_of(run);
     bool mount = streq(reason, "ContainerCreating");
@@ -31,7 +31,7 @@ static void stuck(struct run *run, const char *reason, const struct err *err)
         ctr->retry_at = clock_now() + LOCAL_RETRY_SEC * NSEC_PER_SEC;
 }
 
-static void begin(struct run *run)
+static void begin(struct local_run *run)
 {
     struct ctr *ctr = ctr_of(run);
     const char *reason = NULL;
@@ -54,7 +54,7 @@ static void begin(struct run *run)
     engine_queue(run->pod);
 }
 
-void run_begin(struct run *run)
+void run_begin(struct local_run *run)
 {
     struct err err = {0};
     int result;
@@ -70,7 +70,7 @@ void run_begin(struct run *run)
 
 /* ---- what the runtime reports ---- */
 
-static void running(struct run *run)
+static void running(struct local_run *run)
 {
     struct ctr *ctr = ctr_of(run);
     bool known = ctr->state == CTR_RUNNING; /* by an earlier daemon */
@@ -80,7 +80,7 @@ static void running(struct run *run)
     engine_queue(run->pod);
 }
 
-static void post_start_over(struct run *run, const char *why)
+static void post_start_over(struct local_run *run, const char *why)
 {
     if (!why) {
         running(run);
@@ -93,9 +93,9 @@ static void post_start_over(struct run *run, const char *why)
 }
 
 /* As long as postStart is at work the container is shown as being created. */
-static void on_started(void *arg, struct runtime_container *c, pid_t pid, int64_t time)
+static void run_on_started(void *arg, struct runtime_container *c, pid_t pid, int64_t time)
 {
-    struct run *run = arg;
+    struct local_run *run = arg;
     struct ctr *ctr = ctr_of(run);
     bool news = ctr->state != CTR_RUNNING;
 
@@ -111,7 +111,7 @@ static void on_started(void *arg, struct runtime_container *c, pid_t pid, int64_
 }
 
 /* The last lines of the log, for containers that say so and failed without a message. */
-static char *last_lines(const struct run *run)
+static char *last_lines(const struct local_run *run)
 {
     const struct ctr *ctr = ctr_of(run);
     CLEANUP(free) char *path = start_log_path(run->pod, ctr->name, ctr->restarts);
@@ -150,7 +150,7 @@ static char *last_lines(const struct run *run)
 }
 
 /* What the container left in its termination message file; more than a page is cut. */
-static char *read_message(const struct run *run, bool failed)
+static char *read_message(const struct local_run *run, bool failed)
 {
     const struct ctr *ctr = ctr_of(run);
     CLEANUP(free) char *path = start_message_path(run);
@@ -165,9 +165,9 @@ static char *read_message(const struct run *run, bool failed)
     return NULL;
 }
 
-static void on_exited(void *arg, struct runtime_container *c, const struct runtime_exit *how)
+static void run_on_exited(void *arg, struct runtime_container *c, const struct runtime_exit *how)
 {
-    struct run *run = arg;
+    struct local_run *run = arg;
     struct ctr *ctr = ctr_of(run);
     CLEANUP(free) char *message = read_message(run, how->code != 0);
     /* What was told to end with the machine has not completed, whatever it says. */
@@ -192,9 +192,9 @@ static void on_exited(void *arg, struct runtime_container *c, const struct runti
     engine_queue(run->pod);
 }
 
-static void on_failed(void *arg, struct runtime_container *c, const char *sentence)
+static void run_on_failed(void *arg, struct runtime_container *c, const char *sentence)
 {
-    struct run *run = arg;
+    struct local_run *run = arg;
     struct ctr *ctr = ctr_of(run);
     int64_t now = clock_now();
 
@@ -208,7 +208,7 @@ static void on_failed(void *arg, struct runtime_container *c, const char *senten
     engine_queue(run->pod);
 }
 
-const struct runtime_events run_events = {on_started, on_exited, on_failed};
+const struct runtime_events run_events = {run_on_started, run_on_exited, run_on_failed};
 
 /* ---- the end ---- */
 
@@ -232,7 +232,7 @@ static int signal_of(const char *name)
 }
 
 /* A daemon that took the container up does not hold its image: it was written down at the start. */
-static int stop_signal(const struct run *run)
+static int stop_signal(const struct local_run *run)
 {
     CLEANUP(free) char *path = start_signal_path(run);
     CLEANUP(buf_done) struct buf text = {0};
@@ -242,7 +242,7 @@ static int stop_signal(const struct run *run)
     return !path || file_read(path, SIGNAL_NAME_MAX, &text, NULL) < 0 ? SIGTERM : signal_of(text.data);
 }
 
-static void stop_now(struct run *run)
+static void stop_now(struct local_run *run)
 {
     int64_t left = run->stop_by - clock_monotonic();
 
@@ -250,7 +250,7 @@ static void stop_now(struct run *run)
         runtime_stop(run->container, stop_signal(run), left > 0 ? left : 0);
 }
 
-static void pre_stop_over(struct run *run, const char *why)
+static void pre_stop_over(struct local_run *run, const char *why)
 {
     int64_t least = clock_monotonic() + TERM_SEC * NSEC_PER_SEC;
 
@@ -261,7 +261,7 @@ static void pre_stop_over(struct run *run, const char *why)
     stop_now(run);
 }
 
-void run_stop(struct run *run, int64_t grace_sec)
+void run_stop(struct local_run *run, int64_t grace_sec)
 {
     int64_t by = clock_monotonic() + grace_sec * NSEC_PER_SEC;
 
@@ -287,7 +287,7 @@ void run_stop(struct run *run, int64_t grace_sec)
     }
 }
 
-void run_free(struct run *run)
+void run_free(struct local_run *run)
 {
     probes_stop(run);
     hook_free(TAKE_PTR(run->hook));

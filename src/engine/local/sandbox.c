@@ -18,7 +18,7 @@ extern char **environ;
 
 /* ---- files ---- */
 
-static int write_file(const struct pod *pod, const char *name, struct str text, struct err *err)
+static int write_file(const struct local_pod *pod, const char *name, struct str text, struct err *err)
 {
     CLEANUP(free) char *path = mem_printf("%s/%s", pod->etc, name);
     /* In place: containers that run have this very file mounted. Cut at the end, so that they never find it
@@ -41,7 +41,7 @@ static const char *const *strings(struct arena *arena, const struct json *list)
     return v;
 }
 
-static int write_hosts(struct pod *pod, const char *hostname, struct err *err)
+static int write_hosts(struct local_pod *pod, const char *hostname, struct err *err)
 {
     const struct json *aliases = json_at(pod->doc, "spec.hostAliases");
     struct podnet_host_alias *list = arena_zalloc(&pod->scratch, (json_len(aliases) + 1) * sizeof(*list));
@@ -63,7 +63,7 @@ static int write_hosts(struct pod *pod, const char *hostname, struct err *err)
     return write_file(pod, "hosts", buf_view(&text), err);
 }
 
-void sandbox_write_hosts(struct pod *pod)
+void sandbox_write_hosts(struct local_pod *pod)
 {
     char hostname[PODNET_HOSTNAME_MAX + 1];
     struct err err = {0};
@@ -76,7 +76,7 @@ void sandbox_write_hosts(struct pod *pod)
     arena_reset(&pod->scratch);
 }
 
-static int write_resolv(struct pod *pod, struct err *err)
+static int write_resolv(struct local_pod *pod, struct err *err)
 {
     const struct json *config = json_at(pod->doc, "spec.dnsConfig"), *options = json_get(config, "options");
     struct podnet_dns_option *list = arena_zalloc(&pod->scratch, (json_len(options) + 1) * sizeof(*list));
@@ -99,12 +99,12 @@ static int write_resolv(struct pod *pod, struct err *err)
 }
 
 /* One container that is never started again can have namespaces of its own, which come and go with it. */
-bool sandbox_shares(const struct pod *pod)
+bool sandbox_shares(const struct local_pod *pod)
 {
     return pod->facts.len > 1 || pod->facts.policy != RESTART_NEVER || pause_wanted(pod);
 }
 
-static int make_files(struct pod *pod, struct err *err)
+static int make_files(struct local_pod *pod, struct err *err)
 {
     CLEANUP(free) char *text = NULL;
     char hostname[PODNET_HOSTNAME_MAX + 1];
@@ -121,7 +121,7 @@ static int make_files(struct pod *pod, struct err *err)
 
 /* ---- ports ---- */
 
-static int publish_one(struct pod *pod, const struct json *port, struct err *err)
+static int publish_one(struct local_pod *pod, const struct json *port, struct err *err)
 {
     int64_t host = json_int(json_get(port, "hostPort"), 0);
     struct podnet_port out = {.proto =
@@ -140,7 +140,7 @@ static int publish_one(struct pod *pod, const struct json *port, struct err *err
     return podnet_publish(pod->engine->net, pod->uid, &out, err);
 }
 
-static int publish(struct pod *pod, struct err *err)
+static int publish(struct local_pod *pod, struct err *err)
 {
     for (size_t i = 0; i < pod->facts.len; i++)
         JSON_EACH(json_get(pod->facts.ctrs[i].spec, "ports"), it)
@@ -151,7 +151,7 @@ static int publish(struct pod *pod, struct err *err)
 
 /* ---- making it ---- */
 
-static void not_yet(struct pod *pod, const char *reason, const struct err *err)
+static void not_yet(struct local_pod *pod, const char *reason, const struct err *err)
 {
     pod_event(pod, "Warning", reason, "%s", err->msg);
     pod->sandbox = SANDBOX_NONE;
@@ -159,13 +159,13 @@ static void not_yet(struct pod *pod, const char *reason, const struct err *err)
     engine_queue(pod);
 }
 
-void sandbox_not_yet(struct pod *pod, const struct err *err)
+void sandbox_not_yet(struct local_pod *pod, const struct err *err)
 {
     if (pod->sandbox == SANDBOX_NONE)
         not_yet(pod, "FailedCreatePodSandBox", err);
 }
 
-static void finish(struct pod *pod)
+static void finish(struct local_pod *pod)
 {
     struct err err = {0};
 
@@ -184,7 +184,7 @@ static void finish(struct pod *pod)
     arena_reset(&pod->scratch);
 }
 
-void sandbox_paused(struct pod *pod, const struct err *err)
+void sandbox_paused(struct local_pod *pod, const struct err *err)
 {
     if (!err && pod->sandbox == SANDBOX_PAUSE) {
         pod->sandbox = SANDBOX_READY;
@@ -198,7 +198,7 @@ void sandbox_paused(struct pod *pod, const struct err *err)
 
 static void net_added(void *arg, const struct podnet_pod *net, const struct err *err)
 {
-    struct pod *pod = arg;
+    struct local_pod *pod = arg;
 
     pod->pending--;
     if (pod->sandbox != SANDBOX_NET) /* it was given up meanwhile */
@@ -212,7 +212,7 @@ static void net_added(void *arg, const struct podnet_pod *net, const struct err 
     engine_queue(pod);
 }
 
-void sandbox_make(struct pod *pod)
+void sandbox_make(struct local_pod *pod)
 {
     struct err err = {0};
 
@@ -239,7 +239,7 @@ void sandbox_make(struct pod *pod)
 
 static const char *const etc_files[] = {"hosts", "resolv.conf", "hostname"};
 
-static void remove_etc(const struct pod *pod)
+static void remove_etc(const struct local_pod *pod)
 {
     for (size_t i = 0; i < ARRAY_LEN(etc_files); i++) {
         CLEANUP(free) char *path = mem_printf("%s/%s", pod->etc, etc_files[i]);
@@ -250,7 +250,7 @@ static void remove_etc(const struct pod *pod)
 }
 
 /* emptyDirs end with the containers; logs stay as long as the pod, and with that all goes. */
-static void remove_contents(struct pod *pod)
+static void remove_contents(struct local_pod *pod)
 {
     CLEANUP(free) char *volumes = mem_printf("%s/volumes", pod->dir);
 
@@ -258,7 +258,7 @@ static void remove_contents(struct pod *pod)
         sandbox_remove_tree(pod->engine, volumes);
 }
 
-void sandbox_part_gone(struct pod *pod)
+void sandbox_part_gone(struct local_pod *pod)
 {
     pod->pending--;
     if (pod->sandbox != SANDBOX_LEAVING || pod->pending)
@@ -276,7 +276,7 @@ static void net_gone(void *arg, const struct err *err)
 }
 
 /* Its containers may have changed their network, or something else may still be in it. */
-static bool rules_network(const struct pod *pod)
+static bool rules_network(const struct local_pod *pod)
 {
     bool rules = pause_wanted(pod) || json_bool(json_at(pod->doc, "spec.hostPID")) ||
                  json_len(json_at(pod->doc, "spec.securityContext.sysctls"));
@@ -290,7 +290,7 @@ static bool rules_network(const struct pod *pod)
     return rules;
 }
 
-void sandbox_leave(struct pod *pod, bool forget)
+void sandbox_leave(struct local_pod *pod, bool forget)
 {
     if (pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_LEAVING) {
         pod->sandbox = SANDBOX_LEAVING;

@@ -16,7 +16,7 @@
 #define NAMES_BYTES_MAX (256 << 10) /* of the names in a pod's /etc/hosts */
 
 /* One look. */
-struct look {
+struct services_look {
     struct local_engine *engine;
     struct arena arena;
     VEC(struct podnet_service) ports;
@@ -26,7 +26,8 @@ struct look {
     struct buf names;                  /* lines "ADDRESS NAMESPACE SERVICE HOST", HOST "-" for none */
 };
 
-static void add_name(struct look *look, const char *ip, const struct object *service, const char *host)
+static void add_name(struct services_look *look, const char *ip, const struct object *service,
+                     const char *host)
 {
     if (look->names.len < NAMES_BYTES_MAX)
         buf_printf(&look->names, "%s %s %s %s\n", ip, service->ns, service->name, host);
@@ -34,14 +35,14 @@ static void add_name(struct look *look, const char *ip, const struct object *ser
 
 /* ---- one service ---- */
 
-static void add_headless(struct look *look, const struct object *object, const struct json *service)
+static void add_headless(struct services_look *look, const struct object *object, const struct json *service)
 {
     struct str key;
     void *value;
     size_t at = 0;
 
     while (map_next(look->engine->pods, &at, &key, &value)) {
-        const struct pod *pod = value;
+        const struct local_pod *pod = value;
         const char *host = json_at_string(pod->doc, "spec.hostname");
         bool named = streq(json_at_string(pod->doc, "spec.subdomain"), object->name);
 
@@ -51,7 +52,7 @@ static void add_headless(struct look *look, const struct object *object, const s
     }
 }
 
-static void add_endpoints(struct look *look, const char *ns, const struct json *service,
+static void add_endpoints(struct services_look *look, const char *ns, const struct json *service,
                           const struct json *port, struct podnet_service *out)
 {
     struct podnet_endpoint *list =
@@ -61,7 +62,7 @@ static void add_endpoints(struct look *look, const char *ns, const struct json *
     size_t at = 0;
 
     while (map_next(look->engine->pods, &at, &key, &value)) {
-        const struct pod *pod = value;
+        const struct local_pod *pod = value;
         struct podnet_endpoint to = {0};
 
         to.pod = pod->uid;
@@ -85,7 +86,7 @@ static int by_address(const void *a, const void *b)
     return strcmp(left->pod, right->pod); /* without a bridge all have one address */
 }
 
-static void add_port(struct look *look, const struct object *object, const struct json *service,
+static void add_port(struct services_look *look, const struct object *object, const struct json *service,
                      const struct json *port)
 {
     const char *protocol = json_string_or(json_get(port, "protocol"), "TCP");
@@ -123,7 +124,7 @@ static void say_no_address(struct local_engine *engine, const struct object *ser
                    podnet_mode_text(engine->net));
 }
 
-static void add_service(struct look *look, const struct object *object)
+static void add_service(struct services_look *look, const struct object *object)
 {
     const struct json *service = object_json(object, &look->arena);
     const char *ip = json_string_or(json_at(service, "spec.clusterIP"), "");
@@ -148,7 +149,7 @@ static void add_service(struct look *look, const struct object *object)
 
 static void refused(void *arg, size_t at, const struct err *err)
 {
-    struct look *look = arg;
+    struct services_look *look = arg;
     const struct object *service = look->owners.v[at];
 
     buf_printf(&look->refused, "%s%s/%s\n", look->refused.len ? "" : "\n", service->ns, service->name);
@@ -227,7 +228,7 @@ static void show_balancers(struct local_engine *engine)
 /* ---- all of them ---- */
 
 /* Everything at once; what podnet refuses is noted. */
-static void tell_podnet(struct look *look)
+static void tell_podnet(struct services_look *look)
 {
     struct local_engine *engine = look->engine;
     struct err err = {0};
@@ -242,7 +243,7 @@ static void tell_podnet(struct look *look)
 static void look_at_all(void *arg)
 {
     struct local_engine *engine = arg;
-    struct look look = {.engine = engine};
+    struct services_look look = {.engine = engine};
 
     OBJECTS_EACH(store_list(engine->store, KIND_SERVICE, NULL), it)
         add_service(&look, *it);
@@ -274,7 +275,7 @@ void services_soon(struct local_engine *engine)
     loop_timer_set(engine->services_timer, GATHER_NSEC);
 }
 
-static void on_service(void *arg, const struct store_event *event)
+static void services_on_service(void *arg, const struct store_event *event)
 {
     struct local_engine *engine = arg;
 
@@ -288,8 +289,8 @@ void services_start(struct local_engine *engine)
     engine->services_timer = loop_timer_new(engine->loop, look_at_all, engine);
     engine->services_told = map_new();
     engine->services_again = true; /* an earlier daemon may have left some */
-    store_watch(engine->store, KIND_SERVICE, NULL, store_revision(engine->store), on_service, NULL, engine,
-                &engine->service_watch, NULL);
+    store_watch(engine->store, KIND_SERVICE, NULL, store_revision(engine->store), services_on_service, NULL,
+                engine, &engine->service_watch, NULL);
     loop_timer_set(engine->services_timer, 0);
 }
 

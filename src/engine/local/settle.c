@@ -3,11 +3,11 @@
 #include "engine/local/internal.h"
 
 struct settle {
-    struct pod *pod; /* NULL: it is gone */
+    struct local_pod *pod; /* NULL: it is gone */
 };
 
 /* Where the disk is full, what runs must come to its end all the same: that makes room. */
-bool pod_settled(struct pod *pod)
+bool pod_settled(struct local_pod *pod)
 {
     bool settled = pod->settled || pod->settle_failed;
 
@@ -16,10 +16,10 @@ bool pod_settled(struct pod *pod)
     return settled;
 }
 
-static void on_durable(void *arg, const struct err *err)
+static void settle_on_durable(void *arg, const struct err *err)
 {
     CLEANUP(free) struct settle *settle = arg;
-    struct pod *pod = settle->pod;
+    struct local_pod *pod = settle->pod;
 
     if (!pod)
         return;
@@ -29,23 +29,23 @@ static void on_durable(void *arg, const struct err *err)
     engine_queue(pod);
 }
 
-void settle_ask(struct pod *pod)
+void settle_ask(struct local_pod *pod)
 {
     if (!pod->wants_settled || pod->settle || pod->settled)
         return;
     pod->wants_settled = pod->status_changed = false;
     pod->settle = NEW(struct settle);
     pod->settle->pod = pod;
-    store_defer(pod->engine->store, on_durable, pod->settle);
+    store_defer(pod->engine->store, settle_on_durable, pod->settle);
 }
 
-void settle_anew(struct pod *pod)
+void settle_anew(struct local_pod *pod)
 {
     pod->settled = false;
     pod->status_changed = true;
 }
 
-void settle_drop(struct pod *pod)
+void settle_drop(struct local_pod *pod)
 {
     if (pod->settle)
         pod->settle->pod = NULL;

@@ -9,7 +9,7 @@ int64_t shutdown_grace(const struct local_engine *engine, int64_t grace_sec)
     return engine->going_down && grace_sec > SHUT_DOWN_SEC ? SHUT_DOWN_SEC : grace_sec;
 }
 
-static bool alive(const struct pod *pod)
+static bool alive(const struct local_pod *pod)
 {
     for (size_t i = 0; i < pod->facts.len; i++)
         if (pod->runs[i].container && ctr_alive(&pod->facts.ctrs[i]))
@@ -17,7 +17,7 @@ static bool alive(const struct pod *pod)
     return false;
 }
 
-void shutdown_pod(struct pod *pod)
+void shutdown_pod(struct local_pod *pod)
 {
     int64_t grace = json_int(json_at(pod->doc, "spec.terminationGracePeriodSeconds"), LOCAL_GRACE_SEC);
 
@@ -47,7 +47,7 @@ void shutdown_check(struct local_engine *engine)
     if (!engine->down || engine->head)
         return;
     while (map_next(engine->pods, &at, &key, &value)) {
-        const struct pod *pod = value;
+        const struct local_pod *pod = value;
 
         if (alive(pod) || pod->pause)
             return;

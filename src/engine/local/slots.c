@@ -57,7 +57,7 @@ static bool in_use(const struct local_engine *engine, const char *path)
     size_t at = 0;
 
     while (map_next(engine->pods, &at, &key, &value)) {
-        const struct pod *pod = value;
+        const struct local_pod *pod = value;
 
         for (size_t i = 0; i < pod->facts.len; i++)
             if (pod->runs[i].mounted && streq(image_mount_dir(engine->images, pod->facts.ctrs[i].id), path))

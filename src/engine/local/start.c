@@ -16,9 +16,9 @@
 #define DEFAULT_PATH    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* What one start works on; all in the pod's scratch arena. */
-struct start {
-    struct run *run;
-    struct pod *pod;
+struct start_work {
+    struct local_run *run;
+    struct local_pod *pod;
     const struct ctr *ctr;
     const struct json *spec, *security;
     struct arena *arena;
@@ -38,30 +38,30 @@ struct start {
 };
 
 /* A file beside what the container writes to its root. */
-static char *beside_root(const struct run *run, const char *name)
+static char *beside_root(const struct local_run *run, const char *name)
 {
-    const struct pod *pod = run->pod;
+    const struct local_pod *pod = run->pod;
     const char *dir = image_mount_dir(pod->engine->images, pod->facts.ctrs[run->at].id);
 
     return dir ? mem_printf("%s/%s", dir, name) : NULL;
 }
 
-char *start_message_path(const struct run *run)
+char *start_message_path(const struct local_run *run)
 {
     return beside_root(run, "termination-log");
 }
 
-char *start_signal_path(const struct run *run)
+char *start_signal_path(const struct local_run *run)
 {
     return beside_root(run, "stop-signal");
 }
 
-char *start_log_path(const struct pod *pod, const char *container, int restarts)
+char *start_log_path(const struct local_pod *pod, const char *container, int restarts)
 {
     return mem_printf("%s/logs/%s/%d.log", pod->dir, container, restarts);
 }
 
-static const struct json *setting(const struct start *s, const char *key)
+static const struct json *setting(const struct start_work *s, const char *key)
 {
     const struct json *own = json_get(s->security, key);
 
@@ -87,7 +87,7 @@ static struct image_host *host_view(struct local_engine *engine, struct err *err
 
 /* Takes the root of a container away, with what was written there. A process that may still have it open
  * keeps its folder from being used again. */
-static void unmount_root(struct pod *pod, const char *id)
+static void unmount_root(struct local_pod *pod, const char *id)
 {
     struct local_engine *engine = pod->engine;
     CLEANUP(free) char *dir = mem_strdup(image_mount_dir(engine->images, id));
@@ -97,7 +97,7 @@ static void unmount_root(struct pod *pod, const char *id)
         slot_give(engine, dir, image_unmount(engine->images, id, true, NULL) == 0 && alone);
 }
 
-static int mount_root(struct start *s)
+static int mount_root(struct start_work *s)
 {
     struct local_engine *engine = s->pod->engine;
     struct image_mount_spec spec = {.image = s->run->image, .id = s->id};
@@ -128,7 +128,7 @@ static int mount_root(struct start *s)
     return 0;
 }
 
-static void add_mount(struct start *s, const char *source, const char *target, const char *type,
+static void add_mount(struct start_work *s, const char *source, const char *target, const char *type,
                       unsigned flags, const char *options)
 {
     vec_push(&s->mounts.v,
@@ -148,7 +148,7 @@ static bool hidden(const struct image_host *host, const char *path)
     return false;
 }
 
-static void add_host_view(struct start *s)
+static void add_host_view(struct start_work *s)
 {
     struct stat st;
 
@@ -176,14 +176,14 @@ static void add_host_view(struct start *s)
 
 /* ---- user ---- */
 
-static void add_group(struct start *s, gid_t gid)
+static void add_group(struct start_work *s, gid_t gid)
 {
     if (s->out.groups_len < ARRAY_LEN(s->groups))
         s->groups[s->out.groups_len++] = gid;
 }
 
 /* CLUSTER_USER_ID and its sisters, as the labs' guides have them: who the container runs as. */
-static const char *cluster_value(const struct start *s, const char *name)
+static const char *cluster_value(const struct start_work *s, const char *name)
 {
     const char *value = NULL;
 
@@ -194,7 +194,7 @@ static const char *cluster_value(const struct start *s, const char *name)
 }
 
 /* NULL: not given. ERR_INVALID: no number. */
-static int cluster_id(struct start *s, const char *name, const struct json **ret)
+static int cluster_id(struct start_work *s, const char *name, const struct json **ret)
 {
     const char *text = cluster_value(s, name);
     uint64_t id;
@@ -208,7 +208,7 @@ static int cluster_id(struct start *s, const char *name, const struct json **ret
     return 0;
 }
 
-static int set_ordinary_user(struct start *s)
+static int set_ordinary_user(struct start_work *s)
 {
     const struct pod_user *user = &s->pod->user;
     const struct json *uid = setting(s, "runAsUser"), *gid = setting(s, "runAsGroup"), *cluster_uid,
@@ -238,7 +238,7 @@ static int set_ordinary_user(struct start *s)
     return 0;
 }
 
-static int set_admin_user(struct start *s)
+static int set_admin_user(struct start_work *s)
 {
     const struct json *uid = setting(s, "runAsUser"), *gid = setting(s, "runAsGroup");
     const struct json *psc = json_at(s->pod->doc, "spec.securityContext"), *cluster_uid, *cluster_gid;
@@ -269,15 +269,15 @@ static int set_admin_user(struct start *s)
 }
 
 /* Images know nothing of the people here: the one this container runs as gets an account in it. */
-static void add_person(struct start *s)
+static void add_person(struct start_work *s)
 {
     const struct pod_user *user = &s->pod->user;
-    struct person person = {.name = user->name,
-                            .group = user->group,
-                            .home = s->home,
-                            .group_lines = user->group_lines,
-                            .uid = s->out.uid,
-                            .gid = s->out.gid};
+    struct pod_person person = {.name = user->name,
+                                .group = user->group,
+                                .home = s->home,
+                                .group_lines = user->group_lines,
+                                .uid = s->out.uid,
+                                .gid = s->out.gid};
 
     if (s->host || s->out.uid == 0)
         return;
@@ -291,7 +291,7 @@ static void add_person(struct start *s)
         person_add(s->rootfs, &person);
 }
 
-static const char *const *string_list(struct start *s, const struct json *list)
+static const char *const *string_list(struct start_work *s, const struct json *list)
 {
     const char **v = arena_zalloc(s->arena, (json_len(list) + 1) * sizeof(*v));
     size_t n = 0;
@@ -301,7 +301,7 @@ static const char *const *string_list(struct start *s, const struct json *list)
     return v;
 }
 
-static int set_security(struct start *s)
+static int set_security(struct start_work *s)
 {
     bool admin = s->pod->user.admin;
     const struct json *caps = json_get(s->security, "capabilities");
@@ -335,7 +335,7 @@ static int set_security(struct start *s)
 
 /* ---- environment and command ---- */
 
-static void set_entry(struct start *s, const char *entry)
+static void set_entry(struct start_work *s, const char *entry)
 {
     const char *equal = strchr(entry, '=');
 
@@ -343,7 +343,7 @@ static void set_entry(struct start *s, const char *entry)
         env_set(&s->env, s->arena, arena_strndup(s->arena, entry, (size_t)(equal - entry)), equal + 1);
 }
 
-static void take_edits(struct start *s, const struct cdi_edits *edits)
+static void take_edits(struct start_work *s, const struct cdi_edits *edits)
 {
     struct runtime_device *devices = arena_zalloc(s->arena, (edits->devices_len + 1) * sizeof(*devices));
     struct runtime_hook *hooks = arena_zalloc(s->arena, (edits->hooks_len + 1) * sizeof(*hooks));
@@ -373,7 +373,7 @@ static void take_edits(struct start *s, const struct cdi_edits *edits)
 }
 
 /* Containers without a limit of cards see none. */
-static int set_cards(struct start *s)
+static int set_cards(struct start_work *s)
 {
     const struct local_engine *engine = s->pod->engine;
     struct cdi_edits edits = {0};
@@ -396,7 +396,7 @@ static int set_cards(struct start *s)
 
 /* Which cards a container has is not its own to say: the hook of NVIDIA's toolkit gives it what these name.
  */
-static void keep_card_env(struct start *s)
+static void keep_card_env(struct start_work *s)
 {
     for (size_t i = 0; i < s->edits.env_len; i++)
         if (starts_with(s->edits.env[i], "NVIDIA_VISIBLE_DEVICES=") ||
@@ -404,7 +404,7 @@ static void keep_card_env(struct start *s)
             set_entry(s, s->edits.env[i]);
 }
 
-static void set_person_env(struct start *s)
+static void set_person_env(struct start_work *s)
 {
     const struct pod_user *user = &s->pod->user;
 
@@ -421,7 +421,7 @@ static void set_person_env(struct start *s)
         env_set(&s->env, s->arena, "CLUSTER_GROUP_NAME", user->group);
 }
 
-static int set_env(struct start *s)
+static int set_env(struct start_work *s)
 {
     struct env_world world = pod_world(s->pod);
 
@@ -452,7 +452,7 @@ static size_t list_len(const char *const *list)
     return n;
 }
 
-static int set_command(struct start *s)
+static int set_command(struct start_work *s)
 {
     const struct json *command = json_get(s->spec, "command"), *args = json_get(s->spec, "args");
     const char *const *entry = json_len(command) ? NULL : s->config->entrypoint;
@@ -479,7 +479,7 @@ static int set_command(struct start *s)
 
 /* ---- the rest ---- */
 
-static int64_t limit(const struct start *s, const char *list, const char *name, bool milli)
+static int64_t limit(const struct start_work *s, const char *list, const char *name, bool milli)
 {
     struct quantity q;
 
@@ -488,7 +488,7 @@ static int64_t limit(const struct start *s, const char *list, const char *name, 
     return milli ? quantity_milli(&q) : quantity_value(&q);
 }
 
-static void set_resources(struct start *s)
+static void set_resources(struct start_work *s)
 {
     const char *qos = json_string_or(json_at(s->pod->doc, "status.qosClass"), "BestEffort");
     int64_t shares = limit(s, "requests", "cpu", true) * 1024 / 1000;
@@ -500,9 +500,9 @@ static void set_resources(struct start *s)
     s->out.oom_score_adj = streq(qos, "BestEffort") ? 1000 : streq(qos, "Guaranteed") ? -997 : 500;
 }
 
-static void set_namespaces(struct start *s)
+static void set_namespaces(struct start_work *s)
 {
-    struct pod *pod = s->pod;
+    struct local_pod *pod = s->pod;
     const struct podnet_pod *net = pod->host_network ? NULL : podnet_get(pod->engine->net, pod->uid);
     static const char *const names[] = {"ipc", "uts"};
     struct runtime_ns *of[] = {&s->out.ipc, &s->out.uts};
@@ -527,7 +527,7 @@ static void set_namespaces(struct start *s)
         s->out.pid = (struct runtime_ns){.mode = RUNTIME_NS_HOST};
 }
 
-static int add_files(struct start *s)
+static int add_files(struct start_work *s)
 {
     static const char *const files[] = {"hosts", "resolv.conf", "hostname"};
     const char *message = arena_printf(s->arena, "%s/termination-log", s->dir);
@@ -549,7 +549,7 @@ static int add_files(struct start *s)
     return 0;
 }
 
-static void set_log(struct start *s)
+static void set_log(struct start_work *s)
 {
     CLEANUP(free) char *path = start_log_path(s->pod, s->ctr->name, s->ctr->restarts);
 
@@ -558,7 +558,7 @@ static void set_log(struct start *s)
     s->out.log_max_files = LOCAL_LOG_FILES;
 }
 
-static int keep_signal(struct start *s)
+static int keep_signal(struct start_work *s)
 {
     CLEANUP(free) char *path = mem_printf("%s/stop-signal", s->dir);
     CLEANUP(fd_close) int fd = -1;
@@ -574,7 +574,7 @@ static int keep_signal(struct start *s)
     return 0;
 }
 
-static int prepare(struct start *s)
+static int prepare(struct start_work *s)
 {
     if (mount_root(s) < 0 || set_security(s) < 0 || set_env(s) < 0 || set_command(s) < 0)
         return -1;
@@ -586,18 +586,18 @@ static int prepare(struct start *s)
     return add_files(s);
 }
 
-int start_container(struct run *run, const char **reason, struct err *err)
+int start_container(struct local_run *run, const char **reason, struct err *err)
 {
-    struct pod *pod = run->pod;
+    struct local_pod *pod = run->pod;
     struct ctr *ctr = &pod->facts.ctrs[run->at];
-    struct start s = {.run = run,
-                      .pod = pod,
-                      .ctr = ctr,
-                      .spec = ctr->spec,
-                      .security = json_get(ctr->spec, "securityContext"),
-                      .arena = &pod->scratch,
-                      .reason = CREATE_ERROR,
-                      .err = err};
+    struct start_work s = {.run = run,
+                           .pod = pod,
+                           .ctr = ctr,
+                           .spec = ctr->spec,
+                           .security = json_get(ctr->spec, "securityContext"),
+                           .arena = &pod->scratch,
+                           .reason = CREATE_ERROR,
+                           .err = err};
     const char *init = json_string(json_get(json_at(pod->doc, "metadata.annotations"), INIT_ANNOTATION));
     int result;
 
@@ -633,16 +633,16 @@ int start_container(struct run *run, const char **reason, struct err *err)
 
 static void container_gone(void *arg, const char *sentence)
 {
-    struct pod *pod = arg;
+    struct local_pod *pod = arg;
 
     if (sentence)
         pod_event(pod, "Warning", "FailedCleanup", "%s", sentence);
     sandbox_part_gone(pod);
 }
 
-void start_discard(struct run *run)
+void start_discard(struct local_run *run)
 {
-    struct pod *pod = run->pod;
+    struct local_pod *pod = run->pod;
     const struct ctr *ctr = &pod->facts.ctrs[run->at];
 
     if (run->container) {

@@ -54,7 +54,8 @@ static void write_crash_loop(struct arena *arena, struct json *state, const stru
 }
 
 static void write_state(struct arena *arena, struct json *out, const struct facts *facts,
-                        const struct ctr *ctr, const struct plan *plan, const struct json *pod, int64_t now)
+                        const struct ctr *ctr, const struct pod_plan *plan, const struct json *pod,
+                        int64_t now)
 {
     struct json *state = json_set_object(arena, out, "state"), *last;
     const struct ctr_end *previous = &ctr->last;
@@ -93,7 +94,7 @@ static void write_state(struct arena *arena, struct json *out, const struct fact
 }
 
 static void write_ctr(struct arena *arena, struct json *list, const struct facts *facts,
-                      const struct ctr *ctr, const struct plan *plan, const struct json *pod, int64_t now)
+                      const struct ctr *ctr, const struct pod_plan *plan, const struct json *pod, int64_t now)
 {
     struct json *out = json_push_object(arena, list);
     bool running = ctr->state == CTR_RUNNING;
@@ -112,7 +113,7 @@ static void write_ctr(struct arena *arena, struct json *list, const struct facts
 }
 
 static void write_list(struct arena *arena, struct json *status, const char *key, bool init,
-                       const struct facts *facts, const struct plan *plan, const struct json *pod,
+                       const struct facts *facts, const struct pod_plan *plan, const struct json *pod,
                        int64_t now)
 {
     struct json *list = json_new_array(arena);
@@ -192,8 +193,8 @@ static void write_ip(struct arena *arena, struct json *status, const char *key, 
     json_set_string(arena, json_push_object(arena, json_set_array(arena, status, list)), "ip", ip);
 }
 
-void status_write(struct arena *arena, struct json *doc, const struct facts *facts, const struct plan *plan,
-                  int64_t now)
+void status_write(struct arena *arena, struct json *doc, const struct facts *facts,
+                  const struct pod_plan *plan, int64_t now)
 {
     struct json *status = json_need_object(arena, doc, "status");
     const char *phase = plan->phase ? plan->phase : json_string_or(json_get(status, "phase"), "Pending");

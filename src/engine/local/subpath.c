@@ -13,7 +13,7 @@
 
 /* What subPathExpr may use: what the container's spec sets, and who the person is. What an image sets is not
  * known yet when paths are opened. */
-struct env_list subpath_env(struct pod *pod, const struct json *container, struct arena *arena)
+struct env_list subpath_env(struct local_pod *pod, const struct json *container, struct arena *arena)
 {
     const struct pod_user *user = &pod->user;
     struct env_world world = pod_world(pod);

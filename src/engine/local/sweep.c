@@ -11,7 +11,7 @@
 #define LOG_MODULE "engine"
 #define UID_LEN    36
 
-static struct pod *pod_of_id(const struct local_engine *engine, const char *id)
+static struct local_pod *pod_of_id(const struct local_engine *engine, const char *id)
 {
     char uid[UID_LEN + 1];
 
@@ -31,7 +31,7 @@ static void adopt_all(struct local_engine *engine)
     if (runtime_list(engine->rt, &ids, &len, &err) < 0)
         log_warn("%s", err.msg);
     for (size_t i = 0; i < len; i++) {
-        struct pod *pod = pod_of_id(engine, ids[i]);
+        struct local_pod *pod = pod_of_id(engine, ids[i]);
 
         if (pod && ids[i][UID_LEN] == '_')
             pod_adopt(pod, ids[i]);
@@ -47,7 +47,7 @@ static void miss_all(struct local_engine *engine)
     size_t at = 0;
 
     while (map_next(engine->pods, &at, &key, &value)) {
-        struct pod *pod = value;
+        struct local_pod *pod = value;
 
         for (size_t i = 0; i < pod->facts.len; i++)
             if (pod->facts.ctrs[i].state == CTR_RUNNING && !pod->runs[i].container) {
@@ -62,7 +62,7 @@ static void miss_all(struct local_engine *engine)
 static bool keep_id(void *arg, const char *id)
 {
     const struct local_engine *engine = arg;
-    const struct pod *pod = pod_of_id(engine, id);
+    const struct local_pod *pod = pod_of_id(engine, id);
 
     if (strlen(id) > UID_LEN && id[UID_LEN] == '_')
         return runtime_get(engine->rt, id) != NULL;

@@ -35,7 +35,7 @@ static bool matches(const char *pattern, const char *name)
     return pattern[len - 1] == '*' ? strncmp(name, pattern, len - 1) == 0 : streq(name, pattern);
 }
 
-static int check(const struct pod *pod, const char *name, struct err *err)
+static int check(const struct local_pod *pod, const char *name, struct err *err)
 {
     size_t i = 0;
     bool machine;
@@ -52,7 +52,7 @@ static int check(const struct pod *pod, const char *name, struct err *err)
                    : 0;
 }
 
-int sysctls_read(const struct pod *pod, struct arena *arena, struct runtime_spec *out, struct err *err)
+int sysctls_read(const struct local_pod *pod, struct arena *arena, struct runtime_spec *out, struct err *err)
 {
     const struct json *list = json_at(pod->doc, "spec.securityContext.sysctls");
     struct runtime_pair *pairs = arena_zalloc(arena, (json_len(list) + 1) * sizeof(*pairs));

@@ -15,7 +15,7 @@ static unsigned turns_max(void)
     return TURNS_PER_CPU * (cpus > 0 ? (unsigned)cpus : 1);
 }
 
-bool turn_take(struct pod *pod)
+bool turn_take(struct local_pod *pod)
 {
     struct local_engine *engine = pod->engine;
 
@@ -33,7 +33,7 @@ bool turn_take(struct pod *pod)
 }
 
 /* Its first container is not running yet, and nothing outside keeps it. */
-static bool needs_turn(const struct pod *pod)
+static bool needs_turn(const struct local_pod *pod)
 {
     if (pod->dead || !pod->object || pod->facts.deleting ||
         (pod->sandbox != SANDBOX_NET && pod->sandbox != SANDBOX_READY))
@@ -54,7 +54,7 @@ static void wake_next(struct local_engine *engine)
 
     for (unsigned free_turns = turns_max() - engine->turns; n < engine->turn_line.len && free_turns > 0;
          n++) {
-        struct pod *pod = engine_pod(engine, engine->turn_line.v[n]);
+        struct local_pod *pod = engine_pod(engine, engine->turn_line.v[n]);
 
         if (pod && pod->waits_turn) {
             pod->waits_turn = false;
@@ -69,7 +69,7 @@ static void wake_next(struct local_engine *engine)
                 engine->turn_line.len * sizeof(*engine->turn_line.v));
 }
 
-void turn_check(struct pod *pod)
+void turn_check(struct local_pod *pod)
 {
     if (!pod->has_turn || needs_turn(pod))
         return;

@@ -122,11 +122,11 @@ int64_t usage_pids_max(void)
 void usage_of_pod(void *arg, const struct pod_ref *ref,
                   void (*fn)(void *fn_arg, const struct pod_usage *usage), void *fn_arg)
 {
-    const struct pod *pod = engine_pod(arg, ref->uid);
+    const struct local_pod *pod = engine_pod(arg, ref->uid);
 
     for (size_t i = 0; pod && i < pod->facts.len; i++) {
         const struct ctr *ctr = &pod->facts.ctrs[i];
-        const struct run *run = &pod->runs[i];
+        const struct local_run *run = &pod->runs[i];
         struct pod_usage usage = {.container = ctr->name};
         struct runtime_stats stats;
 
@@ -138,7 +138,7 @@ void usage_of_pod(void *arg, const struct pod_ref *ref,
     }
 }
 
-static void on_timer(void *arg)
+static void usage_on_timer(void *arg)
 {
     struct local_engine *engine = arg;
     struct str key;
@@ -147,7 +147,7 @@ static void on_timer(void *arg)
 
     note(engine->used, node_cpu(), 0);
     while (map_next(engine->pods, &at, &key, &value)) {
-        const struct pod *pod = value;
+        const struct local_pod *pod = value;
 
         for (size_t i = 0; i < pod->facts.len; i++)
             if (pod->facts.ctrs[i].state == CTR_RUNNING && pod->runs[i].container)
@@ -158,7 +158,7 @@ static void on_timer(void *arg)
 
 void usage_start(struct local_engine *engine)
 {
-    engine->usage_timer = loop_timer_new(engine->loop, on_timer, engine);
+    engine->usage_timer = loop_timer_new(engine->loop, usage_on_timer, engine);
     note(engine->used, node_cpu(), 0);
     loop_timer_set(engine->usage_timer, USAGE_EVERY_SEC * NSEC_PER_SEC);
 }

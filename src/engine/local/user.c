@@ -107,7 +107,7 @@ static void lookup_work(void *work)
 
 static void lookup_done(void *owner, void *work)
 {
-    struct pod *pod = owner;
+    struct local_pod *pod = owner;
     struct lookup *lookup = work;
     struct err late = {0};
 
@@ -128,7 +128,7 @@ static void lookup_done(void *owner, void *work)
     lookup_drop(lookup);
 }
 
-int user_find(struct pod *pod, struct err *err)
+int user_find(struct local_pod *pod, struct err *err)
 {
     struct lookup *lookup;
 

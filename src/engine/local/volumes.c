@@ -12,7 +12,7 @@
 
 /* ---- making ---- */
 
-static gid_t fs_group(const struct pod *pod)
+static gid_t fs_group(const struct local_pod *pod)
 {
     int64_t gid = json_int(json_at(pod->doc, "spec.securityContext.fsGroup"), 0);
 
@@ -24,7 +24,7 @@ static gid_t fs_group(const struct pod *pod)
     return 0;
 }
 
-static char *volume_dir(const struct pod *pod, const char *name)
+static char *volume_dir(const struct local_pod *pod, const char *name)
 {
     return mem_printf("%s/volumes/%s", pod->dir, name);
 }
@@ -46,8 +46,8 @@ static int mount_memory(const char *dir, const char *options, struct err *err)
     return 0;
 }
 
-static int make_empty(const struct pod *pod, const struct json *source, const char *name, const char *dir,
-                      struct err *err)
+static int make_empty(const struct local_pod *pod, const struct json *source, const char *name,
+                      const char *dir, struct err *err)
 {
     char options[64] = "mode=0777";
     struct quantity limit = {0};
@@ -85,7 +85,7 @@ static bool has_content(const struct json *volume)
            json_get(volume, "projected");
 }
 
-static int prepare_one(struct pod *pod, const struct json *volume, struct err *err)
+static int prepare_one(struct local_pod *pod, const struct json *volume, struct err *err)
 {
     const char *name = json_string_or(json_get(volume, "name"), "");
     CLEANUP(free) char *dir = volume_dir(pod, name);
@@ -102,7 +102,7 @@ static int prepare_one(struct pod *pod, const struct json *volume, struct err *e
     return content_write(pod, volume, dir, fs_group(pod), err);
 }
 
-int volumes_prepare(struct pod *pod, struct err *err)
+int volumes_prepare(struct local_pod *pod, struct err *err)
 {
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
         if (prepare_one(pod, it, err) < 0)
@@ -123,7 +123,7 @@ static bool shows(const struct json *from, bool secret, const char *name)
     return source && streq(its, name);
 }
 
-void volumes_update(struct pod *pod, bool secret, const char *name)
+void volumes_update(struct local_pod *pod, bool secret, const char *name)
 {
     if (pod->sandbox != SANDBOX_READY)
         return;
@@ -140,7 +140,7 @@ void volumes_update(struct pod *pod, bool secret, const char *name)
     arena_reset(&pod->scratch);
 }
 
-void volumes_remove(struct pod *pod)
+void volumes_remove(struct local_pod *pod)
 {
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it) {
         CLEANUP(free) char *dir = volume_dir(pod, json_string_or(json_get(it, "name"), ""));
@@ -153,8 +153,8 @@ void volumes_remove(struct pod *pod)
 /* ---- opening ---- */
 
 /* Host paths and claims have been opened before, with what is mounted of them. */
-static int open_volume(struct pod *pod, const struct json *volume, const char *sub, const struct opens *opens,
-                       struct err *err)
+static int open_volume(struct local_pod *pod, const struct json *volume, const char *sub,
+                       const struct opens *opens, struct err *err)
 {
     const char *name = json_string_or(json_get(volume, "name"), "");
     CLEANUP(free) char *dir = NULL;
@@ -181,7 +181,7 @@ void mounts_done(struct mounts *mounts)
     vec_done(&mounts->v);
 }
 
-static const struct json *find_volume(const struct pod *pod, const char *name)
+static const struct json *find_volume(const struct local_pod *pod, const char *name)
 {
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
         if (streq(json_get_string(it, "name"), name))
@@ -189,7 +189,7 @@ static const struct json *find_volume(const struct pod *pod, const char *name)
     return NULL;
 }
 
-static int mount_one(struct pod *pod, const struct json *mount, const struct env_list *env,
+static int mount_one(struct local_pod *pod, const struct json *mount, const struct env_list *env,
                      struct mounts *mounts, struct err *err)
 {
     const struct json *volume = find_volume(pod, json_get_string(mount, "name"));
@@ -220,7 +220,7 @@ static int mount_one(struct pod *pod, const struct json *mount, const struct env
     return 0;
 }
 
-int volumes_mount(struct pod *pod, const struct json *container, struct mounts *mounts, struct err *err)
+int volumes_mount(struct local_pod *pod, const struct json *container, struct mounts *mounts, struct err *err)
 {
     struct env_list env = subpath_env(pod, container, mounts->arena);
 

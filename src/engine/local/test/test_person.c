@@ -61,9 +61,9 @@ static void expect(const struct root *r, const char *path, const char *wanted)
     assert_string_equal(text.data, wanted);
 }
 
-static struct person lis(void)
+static struct pod_person lis(void)
 {
-    return (struct person){
+    return (struct pod_person){
         .name = "lis", .group = "lab", .home = "/home/lis", .uid = getuid(), .gid = getgid()};
 }
 
@@ -76,7 +76,7 @@ static char *line_of(const char *before, const char *shell, const char *after)
 
 static void test_a_root_without_anything_gets_account_group_and_home(void **state)
 {
-    const struct person person = lis();
+    const struct pod_person person = lis();
     CLEANUP(free) char *account = line_of("", "/bin/sh", "");
     CLEANUP(free) char *group = mem_printf("lab:x:%u:\n", (unsigned)getgid());
     CLEANUP(free) char *home = mem_printf("%s/home/lis", ((struct root *)*state)->dir);
@@ -93,7 +93,7 @@ static void test_a_root_without_anything_gets_account_group_and_home(void **stat
 
 static void test_further_groups_get_their_names(void **state)
 {
-    struct person person = lis();
+    struct pod_person person = lis();
     CLEANUP(free)
     char *group = mem_printf("lab:x:%u:\nvision:x:70002:\nshared:x:70003:\n", (unsigned)getgid());
 
@@ -105,7 +105,7 @@ static void test_further_groups_get_their_names(void **state)
 
 static void test_bash_is_the_shell_where_there_is_one(void **state)
 {
-    const struct person person = lis();
+    const struct pod_person person = lis();
     CLEANUP(free) char *account = line_of("a:x:70000:7::/:/bin/sh\n", "/bin/bash", "");
 
     make(*state, "/etc");
@@ -118,7 +118,7 @@ static void test_bash_is_the_shell_where_there_is_one(void **state)
 
 static void test_another_of_that_name_or_number_comes_second(void **state)
 {
-    const struct person person = lis();
+    const struct pod_person person = lis();
     CLEANUP(free) char *same_id = mem_printf("other:x:%u:7::/:/bin/sh\n", (unsigned)getuid());
     CLEANUP(free) char *first = line_of("", "/bin/sh", same_id);
     CLEANUP(free) char *second = line_of("", "/bin/sh", "lis:x:70001:7::/:/bin/sh\n");
@@ -136,7 +136,7 @@ static void test_another_of_that_name_or_number_comes_second(void **state)
 
 static void test_links_lead_nowhere_but_into_the_root(void **state)
 {
-    const struct person person = lis();
+    const struct pod_person person = lis();
     CLEANUP(free) char *account = line_of("", "/bin/sh", "");
     CLEANUP(free) char *link = mem_printf("%s/etc/passwd", ((struct root *)*state)->dir);
 
@@ -149,7 +149,7 @@ static void test_links_lead_nowhere_but_into_the_root(void **state)
 
 static void test_a_folder_in_the_place_of_a_file_is_let_be(void **state)
 {
-    const struct person person = lis();
+    const struct pod_person person = lis();
 
     make(*state, "/etc");
     make(*state, "/etc/passwd");

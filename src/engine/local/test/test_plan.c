@@ -115,7 +115,7 @@ static void test_plans(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct ctr ctrs[3];
         struct facts facts;
-        static struct plan plan;
+        static struct pod_plan plan;
         char steps[200] = "";
 
         fill(&facts, ctrs, &rows[i]);

@@ -25,7 +25,7 @@ static const char *at(const struct json *doc, const char *path)
 
 static void show(struct json *doc, struct facts *facts, int64_t now)
 {
-    static struct plan plan;
+    static struct pod_plan plan;
 
     plan_pod(facts, now, &plan);
     status_write(&arena, doc, facts, &plan, now);
