@@ -74,8 +74,7 @@ static int parse_noise(struct cli *cli, const char *text, struct sim_options *op
 static int parse_counts(const struct args *args, struct simulation *sim, struct err *err)
 {
     const char *seed = args_get(args, "seed"), *restart = args_get(args, "restart"),
-               *generate = args_get(args, "generate"), *batch = args_get(args, "batch");
-    uint64_t number = 0;
+               *batch = args_get(args, "batch");
 
     if (seed && !str_to_uint(str_from(seed), &sim->options.seed))
         return err_set(err, ERR_INVALID, "--seed %s: a whole number", seed);
@@ -83,9 +82,6 @@ static int parse_counts(const struct args *args, struct simulation *sim, struct 
     sim->options.restart_s = -1;
     if (restart && !parse_number(restart, 0, 86400, &sim->options.restart_s))
         return err_set(err, ERR_INVALID, "--restart %s: seconds, 0 to 86400", restart);
-    if (generate && (!str_to_uint(str_from(generate), &number) || number < 1 || number > TRACE_JOBS_MAX))
-        return err_set(err, ERR_INVALID, "--generate %s: 1 to %d jobs", generate, TRACE_JOBS_MAX);
-    sim->request.generate = (uint32_t)number;
     if (batch && !streq(batch, "fixed") && !streq(batch, "adaptive"))
         return err_set(err, ERR_INVALID, "--batch %s: fixed or adaptive", batch);
     sim->request.batch = streq(batch, "adaptive") ? BATCH_ADAPTIVE : BATCH_FIXED;
@@ -98,12 +94,13 @@ static int parse(struct cli *cli, const struct args *args, struct simulation *si
     struct str rest = str_from(policies ? policies : "berth");
 
     sim->request.path = args_get(args, "trace");
+    sim->request.generate = args_get(args, "generate");
     sim->request.rules = args_get(args, "rules");
     sim->request.cluster = args_get(args, "cluster");
     if (parse_counts(args, sim, err) < 0 || (noise && parse_noise(cli, noise, &sim->options, err) < 0))
         return -1;
     if (!sim->request.path == !sim->request.generate)
-        return err_set(err, ERR_INVALID, "say what to simulate: --trace DIR|FILE, or --generate JOBS");
+        return err_set(err, ERR_INVALID, "say what to simulate: --trace DIR|FILE, or --generate JOBS|lab");
     while (next_word(cli, &rest, &word))
         vec_push(&sim->policies, word);
     return 0;

@@ -140,7 +140,7 @@ static const struct cli_option history_options[] = {
 static const struct cli_option simulate_options[] = {
     {0, "trace", "DIR|FILE", "a trace: a folder of a known format, or a CSV of jobs", NULL},
     {0, "workload", "NAME[,NAME...]", "which of the folder's workloads (w6, 120, default)", NULL},
-    {0, "generate", "JOBS", "instead of a trace: so many jobs, made by the generator", NULL},
+    {0, "generate", "JOBS|lab[:KEY=VALUE,...]", "instead of a trace: so many jobs, or a lab's weeks", NULL},
     {0, "rules", "RULES", "under whose rules (the trace's own)", "pollux sia shockwave tiresias openb berth"},
     {0, "batch", "RULE", "fixed: as tuned; adaptive: the best at any time (fixed)", "fixed adaptive"},
     {0, "policy", "NAME[,NAME...]", "which policies (berth)",
@@ -463,9 +463,16 @@ const struct verb verbs[] = {
     {"simulate", "--trace DIR|FILE --policy NAME[,NAME...]", "Ask what a policy or other GPUs would change",
      simulate_options,
      "Runs the scheduler's own code over a trace under a virtual clock; needs no daemon. Formats, rules and\n"
-     "what the columns mean: docs/scheduling.md.",
+     "what the columns mean: docs/scheduling.md.\n"
+     "\n"
+     "--generate lab makes the jobs of a lab: days, nights and weekends, debugging and long trainings on 1 "
+     "to\n"
+     "8 GPUs, some of them elastic. KEY is one of gpus (8 to 64; 32), users (10 to 50; 20), days (7), load "
+     "(0.9),\n"
+     "elastic (0.5), jitter (0.05) and early (0.1).",
      "  berth simulate --trace jobs.csv --cluster 2x8 --policy fair,berth\n"
      "  berth simulate --trace pollux64 --workload w6 --policy las\n"
+     "  berth simulate --generate lab:gpus=16,users=12 --seed 3 --policy fair,berth\n"
      "  berth simulate --trace jobs.csv --policy fair,fifo,berth -o html >report.html",
      .run = verb_simulate},
     {"jinja-batch", "", "Render JSON requests from standard input, one a line, for tests", NULL,

@@ -276,9 +276,11 @@ static void arrive(struct run *run, uint32_t index)
                                        .priority = job->priority,
                                        .demand = demand_of(run, index),
                                        .submit_ms = ms_of(job->submit_s),
+                                       .declared_ms = ms_of(job->declared_s),
                                        .can_checkpoint = true};
     if (run->rules.at_epochs)
-        event.workload.epochs_total = run->trace->model->epochs(run->trace, index);
+        event.workload.epochs_total =
+            job->announced ? job->announced : run->trace->model->epochs(run->trace, index);
     account(run);
     run->jobs[index].contention_s = -run->contention;
     run->jobs[index].last_s = run->now;

@@ -111,8 +111,7 @@ int read_shockwave(struct trace *trace, const struct trace_request *request, str
 
 /* ---- one row a job ---- */
 
-/* A rigid job of one segment. */
-static void push_plain(struct trace *trace, struct trace_job job, uint32_t epochs)
+void trace_push(struct trace *trace, struct trace_job job, uint32_t epochs)
 {
     job.segment0 = (uint32_t)trace->segments.len;
     job.segments = 1;
@@ -143,7 +142,7 @@ int read_philly(struct trace *trace, const struct trace_request *request, struct
             csv_number(csv, DURATION, 1e-3, TRACE_TIME_MAX, &job.alone_s, err) < 0)
             return -1;
         job.gpus_min = job.gpus_max = job.gpus;
-        push_plain(trace, job, 1);
+        trace_push(trace, job, 1);
     }
     if (got < 0)
         return -1;
@@ -190,7 +189,7 @@ static int own_job(struct trace *trace, const struct csv *csv, struct err *err)
     job.priority = (int32_t)priority;
     if (trace->jobs.len >= TRACE_JOBS_MAX)
         return csv_fault(csv, err, "more than %d jobs", TRACE_JOBS_MAX);
-    push_plain(trace, job, epochs);
+    trace_push(trace, job, epochs);
     return 0;
 }
 
@@ -211,45 +210,4 @@ int read_own(struct trace *trace, const struct trace_request *request, struct er
     if (got < 0)
         return -1;
     return trace_cluster(trace, request->cluster ? request->cluster : "1x8", err);
-}
-
-/* ---- the generator ---- */
-
-static double uniform(uint64_t *seed)
-{
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    return (double)(*seed >> 11) * 0x1p-53;
-}
-
-/* docs/scheduling.md describes the distribution. */
-void generate(struct trace *trace, const struct trace_request *request)
-{
-    static const struct {
-        double upto;
-        uint32_t gpus;
-    } gangs[] = {{0.70, 1}, {0.85, 2}, {0.94, 4}, {0.99, 8}, {1.01, 16}};
-    uint64_t seed = request->seed * 0x9e3779b97f4a7c15ULL + 88172645463325252ULL;
-    double at = 0;
-
-    trace->model = &model_segments;
-    trace->rules = *rules_find("berth");
-    trace->name = arena_printf(&trace->arena, "generated/%u", request->generate);
-    vec_reserve(&trace->jobs, request->generate);
-    for (uint32_t i = 0; i < request->generate; i++) {
-        double u = uniform(&seed),
-               length = sqrt(-2 * log(uniform(&seed) + 1e-12)) * cos(6.283185307 * uniform(&seed));
-        struct trace_job job = {.name = arena_printf(&trace->arena, "job-%u", i), .comm = 0.08};
-        size_t k = 0;
-
-        while (u > gangs[k].upto)
-            k++;
-        job.gpus = job.gpus_min = job.gpus_max = gangs[k].gpus;
-        job.user = arena_printf(&trace->arena, "u%u", (uint32_t)(pow(uniform(&seed), 2) * 500));
-        job.alone_s = fmin(fmax(exp(7.6 + 1.6 * length), 30), 30 * 86400.0);
-        job.submit_s = floor(at);
-        at += -log(uniform(&seed) + 1e-12) * GENERATE_GAP_S * 100000 / request->generate;
-        push_plain(trace, job, job.alone_s > 600 ? 10 : 1);
-    }
 }

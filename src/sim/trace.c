@@ -168,7 +168,7 @@ static int job_cmp(const void *va, const void *vb)
 
     if (a->submit_s != b->submit_s)
         return a->submit_s < b->submit_s ? -1 : 1;
-    return (a->name > b->name) - (a->name < b->name); /* as in the file: names are made in its order */
+    return (a->row > b->row) - (a->row < b->row);
 }
 
 static int finish(struct trace *trace, const struct trace_request *request, struct err *err)
@@ -186,6 +186,8 @@ static int finish(struct trace *trace, const struct trace_request *request, stru
             return err_set(err, ERR_INVALID, "rules 'openb' and the openb trace go together only");
         trace->rules = *rules;
     }
+    for (size_t i = 0; i < trace->jobs.len; i++)
+        trace->jobs.v[i].row = (uint32_t)i;
     if (trace->jobs.len > 0)
         qsort(trace->jobs.v, trace->jobs.len, sizeof(*trace->jobs.v), job_cmp);
     else if (!trace->pods)
@@ -204,9 +206,8 @@ int trace_load(const struct trace_request *request, struct trace **ret, struct e
     int result;
 
     trace->batch = request->batch;
-    if (request->generate > 0) {
-        generate(trace, request);
-        result = trace_cluster(trace, request->cluster ? request->cluster : "1250x8", err);
+    if (request->generate) {
+        result = generate(trace, request, err);
     } else if (stat(request->path, &st) < 0) {
         result = err_errno(err, errno, "trace '%s'", request->path);
     } else if (S_ISDIR(st.st_mode)) {

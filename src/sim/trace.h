@@ -29,6 +29,7 @@ struct segment {
 
 struct trace_job {
     const char *name, *user; /* in the arena; user may be NULL */
+    uint32_t row;            /* as in the file: what comes at one instant stays in that order */
     double submit_s;
     uint32_t gpus;               /* the gang of rigid policies */
     uint32_t gpus_min, gpus_max; /* what elastic policies may choose from */
@@ -36,8 +37,10 @@ struct trace_job {
     int32_t priority;
     uint32_t app, batch; /* of the model */
     uint32_t segment0, segments;
-    double comm;    /* of the ring model of a job with segments: what an all-reduce costs */
-    double alone_s; /* on its gang, alone */
+    double comm;        /* of the ring model of a job with segments: what an all-reduce costs */
+    double alone_s;     /* on its gang, alone */
+    double declared_s;  /* what its user said it takes on one GPU; 0: nothing */
+    uint32_t announced; /* epochs its user said it has, when it stops early; 0: as many as it has */
 };
 
 enum ftf_rule {
@@ -108,7 +111,7 @@ struct trace {
 struct trace_request {
     const char *path, *workload, *rules, *cluster; /* NULL: what the format has */
     enum batch_rule batch;
-    uint32_t generate; /* so many jobs by the own generator, instead of a path */
+    const char *generate; /* instead of a path: "2000" jobs, or "lab:gpus=32,users=30" */
     uint64_t seed;
 };
 
@@ -131,7 +134,10 @@ int read_shockwave(struct trace *trace, const struct trace_request *request, str
 int read_philly(struct trace *trace, const struct trace_request *request, struct err *err);
 int read_openb(struct trace *trace, const struct trace_request *request, struct err *err);
 int read_own(struct trace *trace, const struct trace_request *request, struct err *err);
-void generate(struct trace *trace, const struct trace_request *request);
+/* Fills the trace with jobs and its cluster as request->generate says. ERR_INVALID: cannot be read. */
+int generate(struct trace *trace, const struct trace_request *request, struct err *err);
+/* Adds a job of one segment: `epochs` of equal length. */
+void trace_push(struct trace *trace, struct trace_job job, uint32_t epochs);
 void pollux_free(struct pollux *pollux);
 void pods_free(struct pods *pods);
 

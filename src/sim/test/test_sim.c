@@ -77,7 +77,7 @@ static void test_same_seed_same_result_for_every_policy(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(policies); i++) {
-        struct trace_request request = {.generate = 400, .cluster = "3x4", .seed = 7};
+        struct trace_request request = {.generate = "400", .cluster = "3x4", .seed = 7};
         struct sim_options options = {
             .policy = policies[i], .seed = 3, .noise_size = 0.3, .noise_speed = 0.1, .restart_s = -1};
         CLEANUP(trace_free) struct trace *trace = NULL;
@@ -97,7 +97,7 @@ static void test_same_seed_same_result_for_every_policy(void **state)
 
 static void test_another_seed_generates_other_jobs(void **state)
 {
-    struct trace_request request = {.generate = 50, .seed = 1};
+    struct trace_request request = {.generate = "50", .seed = 1};
     CLEANUP(trace_free) struct trace *a = NULL;
     CLEANUP(trace_free) struct trace *b = NULL;
 
@@ -106,6 +106,53 @@ static void test_another_seed_generates_other_jobs(void **state)
     request.seed = 2;
     assert_int_equal(trace_load(&request, &b, NULL), 0);
     assert_true(a->jobs.v[10].alone_s != b->jobs.v[10].alone_s);
+}
+
+static void test_a_lab_is_busy_by_day_and_brings_its_load(void **state)
+{
+    struct trace_request request = {.generate = "lab:gpus=16,users=12,days=14,load=1.1", .seed = 5};
+    CLEANUP(trace_free) struct trace *trace = NULL;
+    uint32_t day = 0, weekend = 0;
+    double work = 0;
+
+    (void)state;
+    assert_int_equal(trace_load(&request, &trace, NULL), 0);
+    assert_int_equal(cluster_gpus(&trace->cluster), 16);
+    VEC_EACH(&trace->jobs, job) {
+        double hour = fmod(job->submit_s / 3600, 24);
+
+        day += hour >= 8 && hour < 20;
+        weekend += fmod(job->submit_s / 86400, 7) >= 5;
+        work += job->alone_s * job->gpus;
+        assert_true(job->gpus >= 1 && job->gpus <= 8 && job->submit_s < 14.1 * 86400);
+    }
+    assert_true(day > trace->jobs.len * 3 / 4);
+    assert_true(weekend < trace->jobs.len / 5);
+    assert_true(work > 1.05 * 16 * 14 * 86400 && work < 1.3 * 16 * 14 * 86400);
+}
+
+static void test_a_lab_that_cannot_be_read_is_refused(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } rows[] = {
+        {"lab:gpus=65", "lab: gpus must be a number from 8 to 64"},
+        {"lab:users=many", "lab: users must be a number from 10 to 50"},
+        {"lab:days", "lab: days must be a number from 1 to 60"},
+        {"lab:cards=8",
+         "unknown setting 'cards' of a lab: there are gpus, users, days, load, elastic, jitter, early"},
+        {"0", "--generate 0: write 1 to 1000000 for so many jobs, or lab, or lab:gpus=32,users=30"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct trace_request request = {.generate = rows[i].text};
+        struct trace *trace = NULL;
+        struct err err = {0};
+
+        assert_int_equal(trace_load(&request, &trace, &err), -1);
+        assert_string_equal(err.msg, rows[i].says);
+    }
 }
 
 static void test_bad_traces_are_named_with_file_and_line(void **state)
@@ -226,6 +273,8 @@ int main(void)
         cmocka_unit_test(test_small_traces_give_what_was_worked_out_by_hand),
         cmocka_unit_test(test_same_seed_same_result_for_every_policy),
         cmocka_unit_test(test_another_seed_generates_other_jobs),
+        cmocka_unit_test(test_a_lab_is_busy_by_day_and_brings_its_load),
+        cmocka_unit_test(test_a_lab_that_cannot_be_read_is_refused),
         cmocka_unit_test(test_bad_traces_are_named_with_file_and_line),
         cmocka_unit_test(test_an_endless_line_is_refused),
         cmocka_unit_test(test_clusters_are_read_and_refused),
