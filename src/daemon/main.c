@@ -17,6 +17,7 @@
 #include "daemon/task_service.h"
 #include "machine/machine.h"
 #include "net/http.h"
+#include "notify/inbox.h"
 #include "queue/queue.h"
 
 #include <errno.h>
@@ -34,6 +35,7 @@ struct daemon {
     struct daemon_config config;
     struct loop *loop;
     struct store *store;
+    struct inbox *inbox;
     struct registry *registry;
     struct runner *runner;
     struct agent *agent; /* NULL: off */
@@ -160,7 +162,13 @@ static int start_agent(struct daemon *d, struct err *err)
 static int start_queue(struct daemon *d, struct err *err)
 {
     struct queue_service_config config = {
-        .loop = d->loop, .registry = d->registry, .config = &d->config, .agent = d->agent, .train = d->train};
+        .loop = d->loop,
+        .registry = d->registry,
+        .config = &d->config,
+        .agent = d->agent,
+        .inbox = d->inbox,
+        .train = d->train,
+    };
 
     if (queue_service_new(&config, &d->queue, err) < 0)
         return err_prefix(err, "queue");
@@ -174,6 +182,7 @@ static int open_store(struct daemon *d, struct err *err)
 
     if (dir_make(d->config.data_dir, 0711, err) < 0 || store_open(path, d->loop, &d->store, err) < 0)
         return -1;
+    d->inbox = inbox_new(d->store);
     d->registry = registry_new(d->store);
     d->runner = runner_new(d->loop, d->registry);
     d->train = train_new(&(struct train_config){.registry = d->registry});
@@ -390,6 +399,7 @@ static void daemon_done(struct daemon *d)
     train_free(d->train);
     store_close(d->store);
     task_service_free(d->tasks);
+    inbox_free(d->inbox);
     pki_free(d->pki);
     loop_free(d->loop);
     if (d->pid_path)

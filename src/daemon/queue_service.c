@@ -273,6 +273,7 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
     struct sched_options options = sched_defaults;
     struct queue_config queue = {.loop = config->loop,
                                  .registry = config->registry,
+                                 .inbox = config->inbox,
                                  .policy = daemon->policy,
                                  .preemption = (enum preemption)daemon->preemption, /* the same order */
                                  .half_life_hours = daemon->half_life_hours,

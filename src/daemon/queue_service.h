@@ -6,6 +6,7 @@
 #include "daemon/config.h"
 
 struct agent;
+struct inbox;
 struct loop;
 struct queue;
 struct queue_service;
@@ -17,6 +18,7 @@ struct queue_service_config {
     struct registry *registry;
     const struct daemon_config *config;
     struct agent *agent; /* NULL: off */
+    struct inbox *inbox; /* where owners are told what happened */
     struct train *train; /* makes tokens, knows homes */
 };
 

@@ -229,6 +229,13 @@ void life_record(struct queue *queue, struct unit *unit, enum phase phase, const
 int life_write(struct queue *queue, struct unit *unit);
 void life_phase(struct unit *unit, enum phase phase, int64_t now); /* with its times */
 
+/* ---- told.c: what goes to the owner's inbox ---- */
+void told_transition(struct queue *queue, const struct unit *unit, enum phase phase, const char *reason,
+                     const struct stop *stop);
+void told_event(struct queue *queue, const struct unit *unit, const char *reason, const char *text);
+void told_job(struct queue *queue, const struct object *job, enum phase phase, const char *user,
+              const char *reason);
+
 /* ---- keep.c ---- */
 void keep_guard(struct registry *registry);
 

@@ -80,6 +80,7 @@ static void record_end(struct queue *queue, const struct object *job, enum phase
     json_write(&text, out);
     record.doc = buf_view(&text);
     store_record(queue->store, &record);
+    told_job(queue, job, phase, record.user, json_get_string(out, "reason"));
     life_ending_set(queue, job->uid, out);
     queue_soon(queue); /* forgets that when it is on the disk */
 }

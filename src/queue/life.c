@@ -33,6 +33,7 @@ void tell_owner(struct queue *queue, const struct unit *unit, const char *type, 
     buf_vprintf(&text, fmt, ap);
     va_end(ap);
     log_info("%s/%s: %s", unit->ns, unit->w.name ? unit->w.name : unit->name, text.data);
+    told_event(queue, unit, reason, text.data);
     if (about)
         registry_event(queue->registry, about, type, reason, "%s", text.data);
 }
@@ -247,6 +248,7 @@ void life_record(struct queue *queue, struct unit *unit, enum phase phase, const
     json_set_string(&arena, doc, "name", unit->name);
     row_cards(queue, unit, &arena, json_set_array(&arena, doc, "cards"));
     put_record(queue, &record, doc);
+    told_transition(queue, unit, phase, reason, stop);
 }
 
 /* Which part of a card a slot is. */

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 struct identity;
+struct inbox;
 struct loop;
 struct object;
 struct queue;
@@ -49,7 +50,8 @@ struct queue_card {
 struct queue_config {
     struct loop *loop;
     struct registry *registry;
-    const char *policy; /* NULL: the default */
+    struct inbox *inbox; /* where owners are told what happened; NULL: nobody is told */
+    const char *policy;  /* NULL: the default */
     enum preemption preemption;
     double half_life_hours;              /* of usage; 0: a week */
     int64_t stop_min_ms, stop_max_ms;    /* how long a job may take to stop at an epoch's end; 0: 60 s, 1 h */
