@@ -4,6 +4,7 @@
 #include "base/heap.h"
 #include "base/mem.h"
 #include "sched/live.h"
+#include "sim/promise.h"
 #include "sim/sim.h"
 
 #include <math.h>
@@ -40,6 +41,7 @@ struct run {
     struct sim_rules rules;
     struct sched_options sched;
     struct live *live;
+    struct promise *promise; /* NULL: too many GPUs to look each time */
     struct plan plan;
     struct run_job *jobs;
     struct heap heap;
@@ -462,6 +464,12 @@ static void decide(struct run *run)
         run->options->progress(run->options->of, (double)run->finished / (double)run->trace->jobs.len);
 }
 
+static void look_at_promise(struct run *run)
+{
+    if (run->promise)
+        promise_look(run->promise, ms_of(run->now));
+}
+
 /* ---- time ---- */
 
 static bool arrivals(struct run *run)
@@ -526,6 +534,7 @@ static int run_rounds(struct run *run, struct err *err)
         came = arrivals(run);
         if (renew(run, came || run->finished != finished))
             decide(run);
+        look_at_promise(run);
         stuck = run->active.len > 0 || run->arrived < run->trace->jobs.len ? 0 : stuck + 1;
         if (stuck > STUCK_MAX)
             return err_set(err, ERR_INTERNAL, "policy '%s' starts nothing any more", run->options->policy);
@@ -618,6 +627,7 @@ static int run_events(struct run *run, struct err *err)
             crossing = next_crossing(run);
             run->wake_s = run->now + (double)run->rules.options.min_run_ms / 1000;
         }
+        look_at_promise(run);
     }
     return 0;
 }
@@ -667,6 +677,9 @@ static void run_init(struct run *run, const struct trace *trace, const struct si
     }
     heap_init(&run->heap, due_before, offsetof(struct run_job, place));
     run->live = live_new(policy, &trace->cluster, &run->sched, NULL);
+    if (run->gpus <= SMALL_GPUS)
+        run->promise =
+            promise_new(run->live, &trace->cluster, (uint32_t)trace->jobs.len, run->sched.min_run_ms);
     if (run->shares && trace->pairs)
         live_pairs(run->live, told_factor, run);
 }
@@ -681,6 +694,7 @@ static void run_done(struct run *run)
     free(run->on_card);
     free(run->card0);
     heap_done(&run->heap);
+    promise_free(run->promise);
     live_free(run->live);
     plan_done(&run->plan);
     vec_done(&run->active);
@@ -752,6 +766,15 @@ static void measure(const struct run *run, struct sim_result *ret)
     ret->unfair_pct = 100 * unfair / (double)len;
     ret->restarts_per_job = starts / (double)len;
     ret->idle_while_waiting_gpu_hours = run->idle_s / 3600;
+    ret->promise_jobs = ret->promise_users = ret->promise_s = NAN;
+    if (run->promise) {
+        struct promise_result broken;
+
+        promise_sum(run->promise, &broken);
+        ret->promise_jobs = broken.jobs;
+        ret->promise_users = broken.users;
+        ret->promise_s = broken.seconds;
+    }
     ret->gpu_alloc_pct = end > 0 ? 100 * fmin(run->busy_s / (end * run->gpus), 1) : 0;
 }
 

@@ -246,6 +246,7 @@ static int read_job(struct trace *trace, const struct csv *csv, struct err *err)
         csv_uint(csv, JOB_BATCH, 1, 10000000, &job.batch, err) < 0)
         return -1;
     app = &trace->pollux->apps[at];
+    job.user = job.name; /* nobody is named: each is its own */
     job.app = (uint32_t)at;
     if (trace->batch == BATCH_ADAPTIVE)
         job.batch = 0;

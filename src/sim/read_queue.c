@@ -27,6 +27,7 @@ static int shockwave_job(struct trace *trace, const struct csv *csv, struct err 
         csv_number(csv, SW_ALONE, 1e-3, TRACE_TIME_MAX, &job.alone_s, err) < 0 ||
         csv_uint(csv, SW_MEM, 1, 1 << 24, &job.mib, err) < 0)
         return -1;
+    job.user = job.name; /* nobody is named: each is its own */
     job.gpus_min = job.gpus_max = job.gpus;
     job.app = UINT32_MAX;
     if (trace->pairs) {

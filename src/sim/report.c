@@ -22,6 +22,9 @@ static const struct {
     {"restarts_per_job", "RESTARTS", offsetof(struct sim_result, restarts_per_job), 2},
     {"lost_work_s", "LOST GPU S", offsetof(struct sim_result, lost_work_s), 0},
     {"gpu_alloc_pct", "ALLOC %", offsetof(struct sim_result, gpu_alloc_pct), 2},
+    {"promise_broken_jobs", "LATE JOBS", offsetof(struct sim_result, promise_jobs), 0},
+    {"promise_broken_users", "LATE USERS", offsetof(struct sim_result, promise_users), 0},
+    {"promise_broken_s", "LATE S", offsetof(struct sim_result, promise_s), 0},
     {"decision_us_p50", "DECIDE US", offsetof(struct sim_result, decision_us_p50), 1},
     {"decision_us_p99", "P99 US", offsetof(struct sim_result, decision_us_p99), 1},
 };
@@ -93,7 +96,10 @@ void report_table(const struct sim_result *results, size_t count, struct buf *bu
     for (size_t i = 0; i < count; i++) {
         buf_printf(buf, "%-*s  %-*s", (int)width, results[i].trace, (int)policy, results[i].policy);
         for (size_t f = 0; f < ARRAY_LEN(fields); f++)
-            buf_printf(buf, "  %10.*f", fields[f].digits, value_of(&results[i], f));
+            if (isfinite(value_of(&results[i], f)))
+                buf_printf(buf, "  %10.*f", fields[f].digits, value_of(&results[i], f));
+            else
+                buf_printf(buf, "  %10s", "-");
         buf_putc(buf, '\n');
     }
 }

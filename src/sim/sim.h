@@ -28,6 +28,9 @@ struct sim_result {
     double avg_jct_s, median_jct_s, p99_jct_s, makespan_s, worst_ftf, unfair_pct, gpu_hours,
         idle_while_waiting_gpu_hours, restarts_per_job, lost_work_s, gpu_alloc_pct, decision_us_p50,
         decision_us_p99;
+    /* Jobs and users that waited for their first GPU behind somebody's later one (promise.h), and how long in
+     * all; NaN where nobody looked. */
+    double promise_jobs, promise_users, promise_s;
     double wall_s;
     struct sim_sample samples[SIM_SAMPLES];
     uint32_t sample_count;

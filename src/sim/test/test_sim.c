@@ -71,6 +71,38 @@ static void test_small_traces_give_what_was_worked_out_by_hand(void **state)
     check(rows, ARRAY_LEN(rows), SIM_TRACES);
 }
 
+/* Bob comes at 200 s; ann's second GPU could go on from then until its last epoch begins at 900 s. */
+static void test_a_first_gpu_that_waits_behind_a_second_is_counted(void **state)
+{
+    static const struct expected fifo = {.path = "first.csv", .cluster = "1x2", .policy = "fifo"},
+                                 fair = {.path = "first.csv", .cluster = "1x2", .policy = "fair"};
+    struct sim_result late = simulate(&fifo, SIM_TRACES, 0, 0), kept = simulate(&fair, SIM_TRACES, 0, 0);
+
+    (void)state;
+    assert_float_equal(late.promise_jobs, 1, 0);
+    assert_float_equal(late.promise_users, 1, 0);
+    assert_float_equal(late.promise_s, 700, 0.1);
+    assert_float_equal(kept.promise_jobs, 0, 0);
+    assert_float_equal(kept.promise_s, 0, 0);
+}
+
+static void test_fair_keeps_its_promise_in_labs(void **state)
+{
+    static const char *const labs[] = {"lab:gpus=8,users=10", "lab:gpus=32", "lab:gpus=20,users=30,load=1.2"};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(labs); i++) {
+        struct trace_request request = {.generate = labs[i], .seed = i + 1};
+        struct sim_options options = {.policy = "fair", .restart_s = -1};
+        CLEANUP(trace_free) struct trace *trace = NULL;
+        struct sim_result result = {0};
+
+        assert_int_equal(trace_load(&request, &trace, NULL), 0);
+        assert_int_equal(sim_run(trace, &options, &result, NULL), 0);
+        assert_float_equal(result.promise_jobs, 0, 0);
+    }
+}
+
 static void test_same_seed_same_result_for_every_policy(void **state)
 {
     static const char *const policies[] = {"fair", "fifo", "srtf", "las", "pressure", "berth"};
@@ -271,6 +303,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_traces_give_what_was_worked_out_by_hand),
+        cmocka_unit_test(test_a_first_gpu_that_waits_behind_a_second_is_counted),
+        cmocka_unit_test(test_fair_keeps_its_promise_in_labs),
         cmocka_unit_test(test_same_seed_same_result_for_every_policy),
         cmocka_unit_test(test_another_seed_generates_other_jobs),
         cmocka_unit_test(test_a_lab_is_busy_by_day_and_brings_its_load),
