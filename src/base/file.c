@@ -154,10 +154,32 @@ int dir_make(const char *path, mode_t mode, struct err *err)
     return make_one(path, mode, err);
 }
 
+static uint64_t random_seed; /* 0: the kernel's bytes; else the state of a splitmix64 generator */
+
+void random_use(uint64_t seed)
+{
+    random_seed = seed;
+}
+
+static void repeatable_bytes(unsigned char *ret, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        uint64_t z = random_seed += UINT64_C(0x9e3779b97f4a7c15);
+
+        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+        ret[i] = (unsigned char)(z >> 56);
+    }
+}
+
 void random_bytes(void *ret, size_t len)
 {
     char *at = ret;
 
+    if (random_seed) {
+        repeatable_bytes(ret, len);
+        return;
+    }
     while (len) {
         ssize_t n = getrandom(at, len, 0);
 

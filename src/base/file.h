@@ -13,5 +13,7 @@ int file_write_atomic(const char *path, struct str data, mode_t mode, struct err
 int dir_make(const char *path, mode_t mode, struct err *err); /* with parents; there already is fine */
 /* `len` random bytes, or as lower-case hex text (2*len+1 bytes). Never fails. */
 void random_bytes(void *ret, size_t len);
+/* For tests that must repeat themselves: from here on the bytes follow from the seed; 0: real ones again. */
+void random_use(uint64_t seed);
 void random_hex(char *ret, size_t len);
 void random_uuid(char ret[37]); /* version 4 */

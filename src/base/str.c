@@ -192,6 +192,11 @@ static void __attribute__((constructor)) hash_key_init(void)
         abort();
 }
 
+void str_hash_use(uint64_t key)
+{
+    hash_key[0] = hash_key[1] = key;
+}
+
 static inline uint64_t rotl(uint64_t x, int bits)
 {
     return x << bits | x >> (64 - bits);

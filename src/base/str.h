@@ -56,3 +56,5 @@ size_t utf8_len(const unsigned char *p, size_t left);
 
 /* Keyed hash (one random key per process): safe for keys that come from outside. */
 uint64_t str_hash(struct str s);
+/* For tests that must repeat themselves: this key instead, before the first map is made. */
+void str_hash_use(uint64_t key);

@@ -64,6 +64,7 @@ struct signal_handler {
 
 struct loop {
     int epoll_fd, signal_fd, post_fd;
+    struct clock_virtual *clock; /* NULL: turns wait */
     int64_t now;
     bool stop, in_turn;
     struct heap timers;
@@ -193,18 +194,42 @@ static void run_timers(struct loop *loop)
     }
 }
 
+/* To the first timer, or as far as the turn may wait. */
+static void jump(struct loop *loop, int timeout_ms)
+{
+    const struct loop_timer *first = heap_first(&loop->timers);
+    int64_t step = timeout_ms >= 0 ? timeout_ms * NSEC_PER_MSEC : first ? INT64_MAX : 0;
+
+    if (loop->later.len > 0)
+        return;
+    if (first && first->at - loop->clock->monotonic < step)
+        step = first->at - loop->clock->monotonic;
+    if (step <= 0)
+        return;
+    loop->clock->monotonic += step;
+    loop->clock->now += step;
+}
+
+void loop_use_clock(struct loop *loop, struct clock_virtual *clock)
+{
+    loop->clock = clock;
+    loop->now = clock_monotonic();
+}
+
 int loop_turn(struct loop *loop, int timeout_ms, struct err *err)
 {
     struct epoll_event events[LOOP_EVENTS_MAX];
     int count;
 
     assert(!loop->in_turn);
-    count = epoll_wait(loop->epoll_fd, events, LOOP_EVENTS_MAX, wait_ms(loop, timeout_ms));
+    count = epoll_wait(loop->epoll_fd, events, LOOP_EVENTS_MAX, loop->clock ? 0 : wait_ms(loop, timeout_ms));
     if (count < 0) {
         if (errno != EINTR)
             return err_errno(err, errno, "epoll_wait");
         count = 0;
     }
+    if (loop->clock && count == 0)
+        jump(loop, timeout_ms);
     loop->now = clock_monotonic();
     loop->in_turn = true;
     for (int i = 0; i < count; i++) {

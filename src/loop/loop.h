@@ -27,6 +27,10 @@ int loop_run(struct loop *loop, struct err *err);
 /* One turn: waits at most timeout_ms (-1: as long as it takes), runs what is ready. For tests. */
 int loop_turn(struct loop *loop, int timeout_ms, struct err *err);
 void loop_stop(struct loop *loop);
+/* For tests: turns never wait. Where nothing is ready, the time of `clock` (which clock_use has made
+ * everybody's) jumps to the first timer, at most as far as the turn would have waited. */
+struct clock_virtual;
+void loop_use_clock(struct loop *loop, struct clock_virtual *clock); /* borrowed */
 /* Monotonic time at the start of this turn: cheap, the same for all callbacks of a turn. */
 int64_t loop_now(const struct loop *loop);
 

@@ -127,6 +127,18 @@ static void test_monotonic_does_not_go_back(void **state)
     assert_true(clock_now() > SEC(1600000000));
 }
 
+static void test_a_virtual_clock_is_read_until_it_is_put_away(void **state)
+{
+    const struct clock_virtual clock = {.now = SEC(100), .monotonic = SEC(7)};
+
+    (void)state;
+    clock_use(&clock);
+    assert_int_equal(clock_now(), SEC(100));
+    assert_int_equal(clock_monotonic(), SEC(7));
+    clock_use(NULL);
+    assert_true(clock_now() > SEC(1600000000));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +148,7 @@ int main(void)
         cmocka_unit_test(test_parse_refuses_the_rest),
         cmocka_unit_test(test_age_is_what_kubectl_prints),
         cmocka_unit_test(test_monotonic_does_not_go_back),
+        cmocka_unit_test(test_a_virtual_clock_is_read_until_it_is_put_away),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,6 +126,23 @@ static void test_random_texts_have_their_form(void **state)
     assert_string_equal(hex, "");
 }
 
+static void test_seeded_texts_repeat_themselves(void **state)
+{
+    char a[37], b[37], c[37];
+
+    (void)state;
+    random_use(4711);
+    random_uuid(a);
+    random_uuid(b);
+    random_use(4711);
+    random_uuid(c);
+    assert_string_equal(a, c);
+    assert_string_not_equal(a, b);
+    random_use(0);
+    random_uuid(c);
+    assert_string_not_equal(a, c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +152,7 @@ int main(void)
         cmocka_unit_test(test_failed_rename_leaves_no_temporary),
         cmocka_unit_test(test_folders_are_made_with_parents),
         cmocka_unit_test(test_random_texts_have_their_form),
+        cmocka_unit_test(test_seeded_texts_repeat_themselves),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -339,6 +339,43 @@ static void test_now_is_the_start_of_the_turn(void **state)
     assert_true(loop_now(*state) <= clock_monotonic());
 }
 
+static void note_timer(void *arg)
+{
+    note(arg);
+}
+
+static void test_virtual_time_jumps_to_the_next_timer(void **state)
+{
+    struct clock_virtual clock = {.now = 1000 * NSEC_PER_SEC, .monotonic = 5 * NSEC_PER_SEC};
+    struct loop *loop = *state;
+    struct loop_timer *soon, *late;
+
+    clock_use(&clock);
+    loop_use_clock(loop, &clock);
+    soon = loop_timer_new(loop, note_timer, (char *)"a");
+    late = loop_timer_new(loop, note_timer, (char *)"b");
+    loop_timer_set(late, 3600 * NSEC_PER_SEC);
+    loop_timer_set(soon, 60 * NSEC_PER_SEC);
+    turn(loop, 1000); /* one second, and no timer yet */
+    assert_string_equal(trace, "");
+    assert_int_equal(clock.now, 1001 * NSEC_PER_SEC);
+    turn(loop, -1);
+    assert_string_equal(trace, "a");
+    assert_int_equal(clock.monotonic, 65 * NSEC_PER_SEC);
+    assert_int_equal(loop_now(loop), clock.monotonic);
+    loop_later(loop, note_timer, (char *)"c");
+    turn(loop, -1); /* what is ready comes first */
+    assert_string_equal(trace, "ac");
+    assert_int_equal(clock.monotonic, 65 * NSEC_PER_SEC);
+    turn(loop, -1);
+    assert_string_equal(trace, "acb");
+    assert_int_equal(clock.now, 4600 * NSEC_PER_SEC);
+    loop_timer_free(soon);
+    loop_timer_free(late);
+    loop_use_clock(loop, NULL);
+    clock_use(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +387,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_later_runs_in_order_before_the_loop_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_long_chain_of_laters_leaves_descriptors_their_turn, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_virtual_time_jumps_to_the_next_timer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_signals_arrive_as_callbacks, setup, teardown),
         cmocka_unit_test_setup_teardown(test_child_that_ends_is_reaped_and_reported, setup, teardown),
         cmocka_unit_test_setup_teardown(test_child_that_is_killed_is_reported_so, setup, teardown),
