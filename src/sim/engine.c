@@ -55,7 +55,8 @@ struct run {
     bool elastic, shares, pending;
     double now, contention, idle_s, busy_s, last_account;
     double gap_s, decided_s; /* between decisions of policies that weigh all jobs against each other */
-    double wake_s;           /* when what could not be stopped before may be */
+    VEC(double) starts;      /* of jobs that could not be stopped yet when the scheduler looked, by time */
+    size_t starts_seen;
     uint32_t arrived, finished, waiting, gpus, used, wanted;
     uint32_t sample_every, sample_skip;
 };
@@ -377,6 +378,8 @@ static bool start(struct run *run, uint32_t index, const struct slot *slots, uin
     run->waiting--;
     if (run->rules.round_s > 0)
         vec_push(&run->active, index);
+    else if (run->sched.min_run_ms > 0)
+        vec_push(&run->starts, run->now);
     occupy(run, index, true);
     refactor(run, index);
     set_due(run, index);
@@ -597,6 +600,24 @@ static bool due(struct run *run)
     return look;
 }
 
+/* When the next of those that have just started may be stopped. */
+static double next_may_stop(const struct run *run)
+{
+    return run->starts_seen < run->starts.len && run->waiting > 0
+               ? run->starts.v[run->starts_seen] + (double)run->sched.min_run_ms / 1000
+               : INFINITY;
+}
+
+/* Whether one of them may be stopped from now on. */
+static bool may_stop_now(struct run *run)
+{
+    size_t seen = run->starts_seen;
+
+    while (run->starts_seen < run->starts.len && next_may_stop(run) <= run->now)
+        run->starts_seen++;
+    return run->starts_seen != seen;
+}
+
 static int run_events(struct run *run, struct err *err)
 {
     const struct trace *trace = run->trace;
@@ -612,20 +633,19 @@ static int run_events(struct run *run, struct err *err)
         next = fmin(next, crossing);
         if (run->pending)
             next = fmin(next, run->decided_s + run->gap_s);
-        if (first && run->rules.options.min_run_ms > 0 && run->waiting > 0 && run->wake_s > run->now)
-            next = fmin(next, run->wake_s);
+        next = fmin(next, next_may_stop(run));
         if (!isfinite(next))
             return err_set(err, ERR_INTERNAL, "policy '%s' starts nothing any more", run->options->policy);
         run->now = fmax(next, run->now);
         account(run);
         look = due(run);
-        look = arrivals(run) || look || run->pending || run->now >= crossing || run->now >= run->wake_s;
+        look = arrivals(run) || look;
+        look = may_stop_now(run) || look || run->pending || run->now >= crossing;
         run->pending = look && run->now < run->decided_s + run->gap_s;
         if (look && !run->pending) {
             run->decided_s = run->now;
             decide(run);
             crossing = next_crossing(run);
-            run->wake_s = run->now + (double)run->rules.options.min_run_ms / 1000;
         }
         look_at_promise(run);
     }
@@ -698,6 +718,7 @@ static void run_done(struct run *run)
     live_free(run->live);
     plan_done(&run->plan);
     vec_done(&run->active);
+    vec_done(&run->starts);
     vec_done(&run->decisions);
     vec_done(&run->samples);
 }
