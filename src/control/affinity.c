@@ -57,13 +57,8 @@ static bool fields_hold(const struct json *requirements, const struct json *node
     return true;
 }
 
-const struct json *affinity_terms(const struct json *pod)
-{
-    return json_at(pod, "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-                        ".nodeSelectorTerms");
-}
-
-bool affinity_takes(const struct json *terms, const struct json *node)
+/* terms: nodeSelectorTerms, of which one must hold; a term without any requirement holds for no node. */
+static bool one_holds(const struct json *terms, const struct json *node)
 {
     JSON_EACH(terms, it) {
         const struct json *labels = json_get(it, "matchExpressions"), *fields = json_get(it, "matchFields");
@@ -73,4 +68,58 @@ bool affinity_takes(const struct json *terms, const struct json *node)
             return true;
     }
     return false;
+}
+
+bool affinity_selects(const struct json *pod, const struct json *node)
+{
+    const struct json *labels = json_at(node, "metadata.labels");
+    const struct json *terms =
+        json_at(pod, "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+                     ".nodeSelectorTerms");
+
+    JSON_EACH_MEMBER(json_at(pod, "spec.nodeSelector"), it)
+        if (!json_equal(json_get(labels, it->key), &it->value))
+            return false;
+    return !terms || one_holds(terms, node);
+}
+
+static bool keeps_out(const struct json *taint)
+{
+    const char *effect = json_string_or(json_get(taint, "effect"), "");
+
+    return (streq(effect, "NoSchedule") || streq(effect, "NoExecute")) &&
+           !starts_with(json_string_or(json_get(taint, "key"), ""), "node.kubernetes.io/");
+}
+
+static bool tolerates(const struct json *tolerations, const struct json *taint)
+{
+    const char *key = json_string_or(json_get(taint, "key"), "");
+    const char *effect = json_string_or(json_get(taint, "effect"), "");
+
+    JSON_EACH(tolerations, it) {
+        const char *its_key = json_string_or(json_get(it, "key"), "");
+        const char *its_effect = json_string_or(json_get(it, "effect"), "");
+        bool exists = streq(json_string_or(json_get(it, "operator"), "Equal"), "Exists");
+
+        if (*its_effect && !streq(its_effect, effect))
+            continue;
+        if ((exists && !*its_key) ||
+            (streq(its_key, key) && (exists || streq(json_string_or(json_get(it, "value"), ""),
+                                                     json_string_or(json_get(taint, "value"), "")))))
+            return true;
+    }
+    return false;
+}
+
+const struct json *affinity_untolerated(const struct json *pod, const struct json *node)
+{
+    JSON_EACH(json_at(node, "spec.taints"), it)
+        if (keeps_out(it) && !tolerates(json_at(pod, "spec.tolerations"), it))
+            return it;
+    return NULL;
+}
+
+bool affinity_takes(const struct json *pod, const struct json *node)
+{
+    return affinity_selects(pod, node) && !affinity_untolerated(pod, node);
 }

@@ -11,7 +11,7 @@
 static void fill_list(struct arena *arena, struct json *resources, const char *key, const struct json *from,
                       struct buf *names)
 {
-    struct resources added = {0};
+    struct resource_list added = {0};
     struct json *to;
 
     if (json_len(from) == 0)
@@ -23,9 +23,9 @@ static void fill_list(struct arena *arena, struct json *resources, const char *k
         if (!to || json_get(to, it->key))
             continue;
         json_set(arena, to, it->key, *json_copy(arena, &it->value));
-        resources_set(&added, arena, it->key, &amount);
+        resource_list_set(&added, arena, it->key, &amount);
     }
-    RESOURCES_EACH(&added, it)
+    RESOURCE_LIST_EACH(&added, it)
         buf_printf(names, "%s%s", names->len ? ", " : "", it->name);
 }
 
@@ -75,7 +75,7 @@ void limitrange_fill(const struct json *range, struct arena *arena, struct json 
 struct check {
     struct arena *arena;
     const char *type; /* "Container", "Pod", "PersistentVolumeClaim" */
-    struct resources requests, limits;
+    struct resource_list requests, limits;
     struct json *problems; /* array of strings, each once */
 };
 
@@ -110,8 +110,8 @@ static void missing(struct check *check, const char *name, const char *bound, co
 
 static void check_min(struct check *check, const char *name, const struct quantity *enforced)
 {
-    const struct quantity *request = resources_find(&check->requests, name);
-    const struct quantity *limit = resources_find(&check->limits, name);
+    const struct quantity *request = resource_list_find(&check->requests, name);
+    const struct quantity *limit = resource_list_find(&check->limits, name);
 
     if (!request)
         missing(check, name, "minimum", enforced, "request");
@@ -123,8 +123,8 @@ static void check_min(struct check *check, const char *name, const struct quanti
 
 static void check_max(struct check *check, const char *name, const struct quantity *enforced)
 {
-    const struct quantity *request = resources_find(&check->requests, name);
-    const struct quantity *limit = resources_find(&check->limits, name);
+    const struct quantity *request = resource_list_find(&check->requests, name);
+    const struct quantity *limit = resource_list_find(&check->limits, name);
 
     if (!limit)
         missing(check, name, "maximum", enforced, "limit");
@@ -136,7 +136,7 @@ static void check_max(struct check *check, const char *name, const struct quanti
 
 static void check_max_request(struct check *check, const char *name, const struct quantity *enforced)
 {
-    const struct quantity *request = resources_find(&check->requests, name);
+    const struct quantity *request = resource_list_find(&check->requests, name);
 
     if (request)
         compare(check, name, "maximum", enforced, "request", request);
@@ -146,8 +146,8 @@ static void check_max_request(struct check *check, const char *name, const struc
 
 static void check_ratio(struct check *check, const char *name, const struct quantity *enforced)
 {
-    const struct quantity *request = resources_find(&check->requests, name);
-    const struct quantity *limit = resources_find(&check->limits, name);
+    const struct quantity *request = resource_list_find(&check->requests, name);
+    const struct quantity *limit = resource_list_find(&check->limits, name);
     char want[QUANTITY_TEXT_MAX];
     double ratio;
 
@@ -171,10 +171,10 @@ static void check_ratio(struct check *check, const char *name, const struct quan
 static void each_amount(struct check *check, const struct json *list,
                         void (*fn)(struct check *check, const char *name, const struct quantity *enforced))
 {
-    struct resources sorted = {0};
+    struct resource_list sorted = {0};
 
-    resources_read(&sorted, check->arena, list);
-    RESOURCES_EACH(&sorted, it)
+    resource_list_read(&sorted, check->arena, list);
+    RESOURCE_LIST_EACH(&sorted, it)
         fn(check, it->name, &it->amount);
 }
 
@@ -188,9 +188,9 @@ static void check_all(struct check *check, const struct json *limit)
 static void check_containers(struct check *check, const struct json *limit, const struct json *containers)
 {
     JSON_EACH(containers, it) {
-        check->requests = check->limits = (struct resources){0};
-        resources_read(&check->requests, check->arena, json_at(it, "resources.requests"));
-        resources_read(&check->limits, check->arena, json_at(it, "resources.limits"));
+        check->requests = check->limits = (struct resource_list){0};
+        resource_list_read(&check->requests, check->arena, json_at(it, "resources.requests"));
+        resource_list_read(&check->limits, check->arena, json_at(it, "resources.limits"));
         check_all(check, limit);
     }
 }
@@ -239,8 +239,8 @@ int limitrange_check_claim(const struct json *range, struct arena *arena, const 
         check.type = json_string_or(json_get(limit, "type"), "");
         if (!streq(check.type, "PersistentVolumeClaim"))
             continue;
-        check.requests = (struct resources){0};
-        resources_read(&check.requests, arena, json_at(claim, "spec.resources.requests"));
+        check.requests = (struct resource_list){0};
+        resource_list_read(&check.requests, arena, json_at(claim, "spec.resources.requests"));
         each_amount(&check, json_get(limit, "min"), check_min);
         each_amount(&check, json_get(limit, "max"), check_max_request);
     }

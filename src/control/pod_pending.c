@@ -3,12 +3,13 @@
 #include "control/affinity.h"
 #include "control/resources.h"
 #include "control/util.h"
+#include "objects/names.h"
 
 #define NO_AGENT "no node agent is running on this machine"
 
 /* Why nodes do not do, each with how many of them. */
 struct reasons {
-    struct resources counts; /* text → nodes */
+    struct resource_list counts; /* text → nodes */
     size_t fitting, ready;
     const char *not_ready; /* what a Node says that is not Ready */
 };
@@ -17,24 +18,14 @@ static void add_reason(struct reasons *reasons, struct arena *arena, const char 
 {
     struct quantity one = quantity_of_int(1);
 
-    resources_add(&reasons->counts, arena, text, &one);
+    resource_list_add(&reasons->counts, arena, text, &one);
 }
 
-static bool node_selected(const struct json *pod, const struct json *node)
-{
-    const struct json *labels = json_at(node, "metadata.labels"), *terms = affinity_terms(pod);
-
-    JSON_EACH_MEMBER(json_at(pod, "spec.nodeSelector"), it)
-        if (!json_equal(json_get(labels, it->key), &it->value))
-            return false;
-    return !terms || affinity_takes(terms, node);
-}
-
-static void check_node(const struct json *pod, const struct resources *requests, const struct json *node,
+static void check_node(const struct json *pod, const struct resource_list *requests, const struct json *node,
                        struct arena *arena, struct reasons *reasons)
 {
-    const struct json *offered = json_at(node, "status.allocatable");
-    struct resources there = {0};
+    const struct json *offered = json_at(node, "status.allocatable"), *taint;
+    struct resource_list there = {0};
     bool fits = true;
 
     reasons->ready += condition_is(json_get(node, "status"), "Ready", "True");
@@ -46,13 +37,20 @@ static void check_node(const struct json *pod, const struct resources *requests,
         add_reason(reasons, arena, "node(s) were unschedulable");
         return;
     }
-    if (!node_selected(pod, node)) {
+    if (!affinity_selects(pod, node)) {
         add_reason(reasons, arena, "node(s) didn't match Pod's node affinity/selector");
         return;
     }
-    resources_read(&there, arena, offered);
-    RESOURCES_EACH(requests, it) {
-        const struct quantity *have = resources_find(&there, it->name);
+    if ((taint = affinity_untolerated(pod, node))) {
+        add_reason(reasons, arena,
+                   arena_printf(arena, "node(s) had untolerated taint {%s: %s}",
+                                json_string_or(json_get(taint, "key"), ""),
+                                json_string_or(json_get(taint, "value"), "")));
+        return;
+    }
+    resource_list_read(&there, arena, offered);
+    RESOURCE_LIST_EACH(requests, it) {
+        const struct quantity *have = resource_list_find(&there, it->name);
 
         if (it->amount.nanos == 0 || (have && quantity_cmp(have, &it->amount) >= 0))
             continue;
@@ -79,7 +77,7 @@ static const char *why(const struct json *pod, struct object *const *nodes, size
                        struct arena *arena)
 {
     struct reasons reasons = {0};
-    struct resources requests;
+    struct resource_list requests;
 
     if (node_count == 0)
         return NO_AGENT;
@@ -118,7 +116,7 @@ void pod_pending_look(const struct object *pod, struct object *const *nodes, siz
     } else {
         message = why(doc, nodes, node_count, effects->arena);
     }
-    if (!message || !condition_set(effects->arena, status, "PodScheduled", "False", reason, message, now))
+    if (!message || !pod_set_scheduled(effects->arena, doc, reason, message, now))
         return;
     effect_update_status(effects, pod, doc);
     if (streq(reason, "Unschedulable"))

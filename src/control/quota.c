@@ -20,11 +20,11 @@ static const char *count_name(const struct kind *kind, struct arena *arena)
     return arena_printf(arena, "count/%s", kind_resource(kind));
 }
 
-static void add_one(struct resources *list, struct arena *arena, const char *name)
+static void add_one(struct resource_list *list, struct arena *arena, const char *name)
 {
     struct quantity one = quantity_of_int(1);
 
-    resources_add(list, arena, name, &one);
+    resource_list_add(list, arena, name, &one);
 }
 
 static const char *prefixed(struct arena *arena, const char *prefix, const char *name)
@@ -37,28 +37,28 @@ static bool is_compute(const char *name)
     return streq(name, "cpu") || streq(name, "memory") || streq(name, "ephemeral-storage");
 }
 
-static void add_compute(struct resources *list, struct arena *arena, const struct resources *requests,
-                        const struct resources *limits)
+static void add_compute(struct resource_list *list, struct arena *arena, const struct resource_list *requests,
+                        const struct resource_list *limits)
 {
-    RESOURCES_EACH(requests, it) {
+    RESOURCE_LIST_EACH(requests, it) {
         bool plain = is_compute(it->name) || starts_with(it->name, "hugepages-");
 
         if (plain) /* names are copied: usage may outlive the document */
-            resources_set(list, arena, arena_strdup(arena, it->name), &it->amount);
+            resource_list_set(list, arena, arena_strdup(arena, it->name), &it->amount);
         if (plain || is_extended_resource(it->name))
-            resources_set(list, arena, prefixed(arena, "requests.", it->name), &it->amount);
+            resource_list_set(list, arena, prefixed(arena, "requests.", it->name), &it->amount);
     }
-    RESOURCES_EACH(limits, it)
+    RESOURCE_LIST_EACH(limits, it)
         if (is_compute(it->name))
-            resources_set(list, arena, prefixed(arena, "limits.", it->name), &it->amount);
+            resource_list_set(list, arena, prefixed(arena, "limits.", it->name), &it->amount);
 }
 
-static bool pod_is_best_effort(const struct resources *requests, const struct resources *limits)
+static bool pod_is_best_effort(const struct resource_list *requests, const struct resource_list *limits)
 {
-    RESOURCES_EACH(requests, it)
+    RESOURCE_LIST_EACH(requests, it)
         if ((streq(it->name, "cpu") || streq(it->name, "memory")) && it->amount.nanos > 0)
             return false;
-    RESOURCES_EACH(limits, it)
+    RESOURCE_LIST_EACH(limits, it)
         if ((streq(it->name, "cpu") || streq(it->name, "memory")) && it->amount.nanos > 0)
             return false;
     return true;
@@ -82,7 +82,7 @@ static void measure_pod(const struct json *doc, struct arena *arena, struct quot
 {
     const struct json *spec = json_get(doc, "spec");
     const char *class = json_get_string(spec, "priorityClassName");
-    struct resources requests, limits;
+    struct resource_list requests, limits;
 
     pod_resources(spec, "requests", true, arena, &requests);
     pod_resources(spec, "limits", true, arena, &limits);
@@ -102,15 +102,15 @@ static void measure_claim(const struct json *doc, struct arena *arena, struct qu
 
     if (sized) {
         amount.nanos = (amount.nanos + NSEC_PER_SEC - 1) / NSEC_PER_SEC * NSEC_PER_SEC; /* whole bytes */
-        resources_set(&ret->resources, arena, "requests.storage", &amount);
+        resource_list_set(&ret->resources, arena, "requests.storage", &amount);
     }
     if (!class || !*class)
         return;
     add_one(&ret->resources, arena,
             prefixed(arena, class, ".storageclass.storage.k8s.io/persistentvolumeclaims"));
     if (sized)
-        resources_set(&ret->resources, arena,
-                      prefixed(arena, class, ".storageclass.storage.k8s.io/requests.storage"), &amount);
+        resource_list_set(&ret->resources, arena,
+                          prefixed(arena, class, ".storageclass.storage.k8s.io/requests.storage"), &amount);
 }
 
 static void measure_service(const struct json *doc, struct arena *arena, struct quota_usage *ret)
@@ -120,10 +120,10 @@ static void measure_service(const struct json *doc, struct arena *arena, struct 
     bool balancer = streq(type, "LoadBalancer");
     struct quantity amount = quantity_of_int(balancer ? 1 : 0);
 
-    resources_set(&ret->resources, arena, "services.loadbalancers", &amount);
+    resource_list_set(&ret->resources, arena, "services.loadbalancers", &amount);
     amount =
         quantity_of_int(balancer || streq(type, "NodePort") ? (int64_t)json_len(json_get(spec, "ports")) : 0);
-    resources_set(&ret->resources, arena, "services.nodeports", &amount);
+    resource_list_set(&ret->resources, arena, "services.nodeports", &amount);
 }
 
 void quota_measure(const struct kind *kind, const struct json *doc, struct arena *arena,
@@ -156,7 +156,7 @@ void quota_read(const struct json *doc, struct arena *arena, struct quota *ret)
                       *selected = json_at(spec, "scopeSelector.matchExpressions");
 
     *ret = (struct quota){.name = arena_strdup(arena, json_at_string(doc, "metadata.name"))};
-    resources_read(&ret->hard, arena, json_get(spec, "hard"));
+    resource_list_read(&ret->hard, arena, json_get(spec, "hard"));
     ret->scopes = arena_zalloc(arena, (json_len(plain) + json_len(selected) + 1) * sizeof(*ret->scopes));
     JSON_EACH(plain, it)
         ret->scopes[ret->scope_count++] =
@@ -206,22 +206,22 @@ static bool counts_as_object(const char *name)
     return starts_with(name, "count/");
 }
 
-void quota_zero(const struct quota *quota, struct arena *arena, struct resources *ret)
+void quota_zero(const struct quota *quota, struct arena *arena, struct resource_list *ret)
 {
     struct quantity zero = quantity_of_int(0);
 
-    *ret = (struct resources){0};
-    RESOURCES_EACH(&quota->hard, it)
-        resources_set(ret, arena, it->name, &zero);
+    *ret = (struct resource_list){0};
+    RESOURCE_LIST_EACH(&quota->hard, it)
+        resource_list_set(ret, arena, it->name, &zero);
 }
 
 void quota_add(const struct quota *quota, const struct quota_usage *usage, int64_t now,
-               struct resources *used)
+               struct resource_list *used)
 {
     if (!in_scope(quota, usage))
         return;
-    RESOURCES_EACH(&usage->resources, it) {
-        struct quantity *sum = resources_find(used, it->name);
+    RESOURCE_LIST_EACH(&usage->resources, it) {
+        struct quantity *sum = resource_list_find(used, it->name);
 
         if (sum && (now < usage->lives_until || counts_as_object(it->name)))
             quantity_add(sum, &it->amount);
@@ -237,7 +237,7 @@ static bool pod_name(const char *name)
 
 bool quota_limits_kind(const struct quota *quota, const struct kind *kind)
 {
-    RESOURCES_EACH(&quota->hard, it) {
+    RESOURCE_LIST_EACH(&quota->hard, it) {
         if (counts_as_object(it->name) && streq(it->name + 6, kind_resource(kind)))
             return true;
         for (size_t i = 0; i < ARRAY_LEN(aliases); i++)
@@ -304,7 +304,7 @@ static int check_required(const struct quota *quota, const struct quota_request 
     for (size_t i = 0; i < ARRAY_LEN(required); i++) {
         CLEANUP(buf_done) struct buf lacking = {0};
 
-        if (!resources_find(&quota->hard, required[i]))
+        if (!resource_list_find(&quota->hard, required[i]))
             continue;
         list_lacking(json_get(request->doc, "spec"), required[i], &lacking);
         if (lacking.len)
@@ -331,7 +331,7 @@ static struct quantity increase(const struct quota *quota, const struct quota_re
     const struct quantity *had = NULL;
 
     if (request->old && in_scope(quota, request->old))
-        had = resources_find(&request->old->resources, wanted->name);
+        had = resource_list_find(&request->old->resources, wanted->name);
     if (had)
         quantity_sub(&more, had);
     if (more.nanos < 0)
@@ -339,8 +339,8 @@ static struct quantity increase(const struct quota *quota, const struct quota_re
     return more;
 }
 
-int quota_admit(const struct quota *quota, const struct resources *used, const struct quota_request *request,
-                struct arena *arena, struct failure *failure)
+int quota_admit(const struct quota *quota, const struct resource_list *used,
+                const struct quota_request *request, struct arena *arena, struct failure *failure)
 {
     CLEANUP(buf_done) struct buf asked = {0};
     CLEANUP(buf_done) struct buf taken = {0};
@@ -350,9 +350,9 @@ int quota_admit(const struct quota *quota, const struct resources *used, const s
         return 0;
     if (request->usage->is_pod && check_required(quota, request, arena, failure) < 0)
         return -1;
-    RESOURCES_EACH(&request->usage->resources, it) {
-        const struct quantity *hard = resources_find(&quota->hard, it->name);
-        const struct quantity *have = resources_find(used, it->name);
+    RESOURCE_LIST_EACH(&request->usage->resources, it) {
+        const struct quantity *hard = resource_list_find(&quota->hard, it->name);
+        const struct quantity *have = resource_list_find(used, it->name);
         struct quantity more, sum;
 
         if (!hard || !have || (request->now >= request->usage->lives_until && !counts_as_object(it->name)))
@@ -375,15 +375,15 @@ int quota_admit(const struct quota *quota, const struct resources *used, const s
 
 /* ---- status ---- */
 
-void quota_look(const struct object *object, const struct quota *quota, const struct resources *used,
+void quota_look(const struct object *object, const struct quota *quota, const struct resource_list *used,
                 struct effects *effects)
 {
     struct json *doc = object_json(object, effects->arena);
     struct json *status = json_need_object(effects->arena, doc, "status");
     const struct json *before = json_copy(effects->arena, status);
 
-    resources_write(&quota->hard, effects->arena, status, "hard");
-    resources_write(used, effects->arena, status, "used");
+    resource_list_write(&quota->hard, effects->arena, status, "hard");
+    resource_list_write(used, effects->arena, status, "used");
     if (!json_equal(before, status))
         effect_update_status(effects, object, doc);
 }

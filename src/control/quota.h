@@ -11,7 +11,7 @@
 
 /* What one object takes, under all names a quota can have for it. */
 struct quota_usage {
-    struct resources resources;
+    struct resource_list resources;
     bool is_pod;
     bool terminating, best_effort;
     const char *priority_class; /* NULL: none */
@@ -28,15 +28,15 @@ struct quota_scope {
 };
 struct quota {
     const char *name;
-    struct resources hard;
+    struct resource_list hard;
     struct quota_scope *scopes;
     size_t scope_count;
 };
 void quota_read(const struct json *doc, struct arena *arena, struct quota *ret);
 /* Zero for every amount of the quota: where quota_add starts. */
-void quota_zero(const struct quota *quota, struct arena *arena, struct resources *ret);
+void quota_zero(const struct quota *quota, struct arena *arena, struct resource_list *ret);
 void quota_add(const struct quota *quota, const struct quota_usage *usage, int64_t now,
-               struct resources *used);
+               struct resource_list *used);
 /* Whether objects of this kind matter to the quota. */
 bool quota_limits_kind(const struct quota *quota, const struct kind *kind);
 
@@ -49,8 +49,8 @@ struct quota_request {
     const struct quota_usage *usage, *old;
     int64_t now;
 };
-int quota_admit(const struct quota *quota, const struct resources *used, const struct quota_request *request,
-                struct arena *arena, struct failure *failure);
+int quota_admit(const struct quota *quota, const struct resource_list *used,
+                const struct quota_request *request, struct arena *arena, struct failure *failure);
 
-void quota_look(const struct object *object, const struct quota *quota, const struct resources *used,
+void quota_look(const struct object *object, const struct quota *quota, const struct resource_list *used,
                 struct effects *effects);

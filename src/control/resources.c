@@ -1,6 +1,6 @@
 #include "control/resources.h"
 
-static struct resource *place_of(const struct resources *list, const char *name, bool *found)
+static struct resource *place_of(const struct resource_list *list, const char *name, bool *found)
 {
     size_t low = 0, high = list->len;
 
@@ -16,7 +16,7 @@ static struct resource *place_of(const struct resources *list, const char *name,
     return list->v + low;
 }
 
-struct quantity *resources_find(const struct resources *list, const char *name)
+struct quantity *resource_list_find(const struct resource_list *list, const char *name)
 {
     bool found;
     struct resource *place = list->len ? place_of(list, name, &found) : NULL;
@@ -24,7 +24,7 @@ struct quantity *resources_find(const struct resources *list, const char *name)
     return place && found ? &place->amount : NULL;
 }
 
-static struct quantity *need(struct resources *list, struct arena *arena, const char *name, bool *made)
+static struct quantity *need(struct resource_list *list, struct arena *arena, const char *name, bool *made)
 {
     bool found = false;
     size_t at = list->len ? (size_t)(place_of(list, name, &found) - list->v) : 0;
@@ -47,16 +47,16 @@ static struct quantity *need(struct resources *list, struct arena *arena, const 
     return &list->v[at].amount;
 }
 
-void resources_set(struct resources *list, struct arena *arena, const char *name,
-                   const struct quantity *amount)
+void resource_list_set(struct resource_list *list, struct arena *arena, const char *name,
+                       const struct quantity *amount)
 {
     bool made;
 
     *need(list, arena, name, &made) = *amount;
 }
 
-void resources_add(struct resources *list, struct arena *arena, const char *name,
-                   const struct quantity *amount)
+void resource_list_add(struct resource_list *list, struct arena *arena, const char *name,
+                       const struct quantity *amount)
 {
     bool made;
     struct quantity *sum = need(list, arena, name, &made);
@@ -67,8 +67,8 @@ void resources_add(struct resources *list, struct arena *arena, const char *name
         quantity_add(sum, amount);
 }
 
-void resources_max(struct resources *list, struct arena *arena, const char *name,
-                   const struct quantity *amount)
+void resource_list_max(struct resource_list *list, struct arena *arena, const char *name,
+                       const struct quantity *amount)
 {
     bool made;
     struct quantity *max = need(list, arena, name, &made);
@@ -77,63 +77,64 @@ void resources_max(struct resources *list, struct arena *arena, const char *name
         *max = *amount;
 }
 
-void resources_read(struct resources *list, struct arena *arena, const struct json *doc)
+void resource_list_read(struct resource_list *list, struct arena *arena, const struct json *doc)
 {
     JSON_EACH_MEMBER(doc, it) {
         struct quantity amount;
 
         if (quantity_from_json(&it->value, &amount))
-            resources_add(list, arena, it->key, &amount);
+            resource_list_add(list, arena, it->key, &amount);
     }
 }
 
-void resources_write(const struct resources *list, struct arena *arena, struct json *parent, const char *key)
+void resource_list_write(const struct resource_list *list, struct arena *arena, struct json *parent,
+                         const char *key)
 {
     struct json *doc = json_set_object(arena, parent, key);
     char text[QUANTITY_TEXT_MAX];
 
-    RESOURCES_EACH(list, it)
+    RESOURCE_LIST_EACH(list, it)
         json_set_string(arena, doc, it->name, quantity_format(&it->amount, text));
 }
 
-static void add_all(struct resources *list, struct arena *arena, const struct resources *more)
+static void add_all(struct resource_list *list, struct arena *arena, const struct resource_list *more)
 {
-    RESOURCES_EACH(more, it)
-        resources_add(list, arena, it->name, &it->amount);
+    RESOURCE_LIST_EACH(more, it)
+        resource_list_add(list, arena, it->name, &it->amount);
 }
 
 /* Init containers run one after another, each beside the sidecars that were started before it. */
 static void add_init_containers(const struct json *containers, const char *which, struct arena *arena,
-                                struct resources *ret)
+                                struct resource_list *ret)
 {
-    struct resources peak = {0}, sidecars = {0};
+    struct resource_list peak = {0}, sidecars = {0};
 
     JSON_EACH(containers, it) {
-        struct resources own = {0};
+        struct resource_list own = {0};
 
-        resources_read(&own, arena, json_get(json_get(it, "resources"), which));
+        resource_list_read(&own, arena, json_get(json_get(it, "resources"), which));
         if (streq(json_get_string(it, "restartPolicy"), "Always")) {
             add_all(ret, arena, &own);
             add_all(&sidecars, arena, &own);
-            own = (struct resources){0};
+            own = (struct resource_list){0};
         }
         add_all(&own, arena, &sidecars);
-        RESOURCES_EACH(&own, one)
-            resources_max(&peak, arena, one->name, &one->amount);
+        RESOURCE_LIST_EACH(&own, one)
+            resource_list_max(&peak, arena, one->name, &one->amount);
     }
-    RESOURCES_EACH(&peak, one)
-        resources_max(ret, arena, one->name, &one->amount);
+    RESOURCE_LIST_EACH(&peak, one)
+        resource_list_max(ret, arena, one->name, &one->amount);
 }
 
 void pod_resources(const struct json *spec, const char *which, bool with_overhead, struct arena *arena,
-                   struct resources *ret)
+                   struct resource_list *ret)
 {
-    *ret = (struct resources){0};
+    *ret = (struct resource_list){0};
     JSON_EACH(json_get(spec, "containers"), it)
-        resources_read(ret, arena, json_get(json_get(it, "resources"), which));
+        resource_list_read(ret, arena, json_get(json_get(it, "resources"), which));
     add_init_containers(json_get(spec, "initContainers"), which, arena, ret);
     if (with_overhead && (streq(which, "requests") || ret->len > 0))
-        resources_read(ret, arena, json_get(spec, "overhead"));
+        resource_list_read(ret, arena, json_get(spec, "overhead"));
 }
 
 bool is_extended_resource(const char *name)

@@ -10,27 +10,29 @@ struct resource {
 };
 
 /* Zero-initialised is empty. Lives in an arena; sorted by name. */
-struct resources {
+struct resource_list {
     struct resource *v;
     size_t len, cap;
 };
-#define RESOURCES_EACH(list, it)                                                                             \
+#define RESOURCE_LIST_EACH(list, it)                                                                         \
     for (struct resource *it = (list)->v, *it##_end = it ? it + (list)->len : it; it < it##_end; it++)
 
-void resources_read(struct resources *list, struct arena *arena,
-                    const struct json *doc);                                     /* adds what is no junk */
-struct quantity *resources_find(const struct resources *list, const char *name); /* NULL when absent */
+void resource_list_read(struct resource_list *list, struct arena *arena,
+                        const struct json *doc); /* adds what is no junk */
+struct quantity *resource_list_find(const struct resource_list *list,
+                                    const char *name); /* NULL when absent */
 /* All three make the entry when it is absent. */
-void resources_set(struct resources *list, struct arena *arena, const char *name,
-                   const struct quantity *amount);
-void resources_add(struct resources *list, struct arena *arena, const char *name,
-                   const struct quantity *amount);
-void resources_max(struct resources *list, struct arena *arena, const char *name,
-                   const struct quantity *amount);
-void resources_write(const struct resources *list, struct arena *arena, struct json *parent, const char *key);
+void resource_list_set(struct resource_list *list, struct arena *arena, const char *name,
+                       const struct quantity *amount);
+void resource_list_add(struct resource_list *list, struct arena *arena, const char *name,
+                       const struct quantity *amount);
+void resource_list_max(struct resource_list *list, struct arena *arena, const char *name,
+                       const struct quantity *amount);
+void resource_list_write(const struct resource_list *list, struct arena *arena, struct json *parent,
+                         const char *key);
 
 /* What all containers of a pod ask for together; init containers count where they need more. `which` is
  * "requests" or "limits". */
 void pod_resources(const struct json *spec, const char *which, bool with_overhead, struct arena *arena,
-                   struct resources *ret);
+                   struct resource_list *ret);
 bool is_extended_resource(const char *name); /* nvidia.com/gpu: has a domain that is not Kubernetes' own */

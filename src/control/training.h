@@ -8,9 +8,7 @@
 #include <stdint.h>
 
 #define TRAINING_NODES_MAX 64
-#define TRAINING_CARDS_MAX 64               /* of one node */
-#define TRAINING_RANK      "berth.dev/rank" /* label of its pods: which of the run's pods it is */
-#define TRAINING_RUN       "berth.dev/run"  /* label: which run, from 1 */
+#define TRAINING_CARDS_MAX 64 /* of one node */
 
 #define TRAINING_LIBRARY   "/opt/berth/python" /* where containers find the Python library */
 
@@ -40,7 +38,7 @@ struct training_run {
 };
 
 /* The document of the pod of `run->rank`: everything but the binding (nodeName, the annotation with the
- * cards), which the queue adds, as it does name, namespace, owner and the labels TRAINING_RUN, TRAINING_RANK,
+ * cards), which the queue adds, as it does name, namespace, owner and the labels RUN_LABEL, RANK_LABEL,
  * user and priority. restartPolicy is Never; resources.limits has nvidia.com/gpu. In the arena. */
 struct json *training_pod(struct arena *arena, const struct json *trainingjob,
                           const struct training_run *run);

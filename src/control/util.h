@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "control/control.h"
+#include "objects/condition.h"
 #include "objects/object.h"
 
 /* The effect, filled; the members that an update or a deletion needs are taken from the object. */
@@ -22,14 +23,6 @@ static inline size_t effects_room(const struct effects *effects)
 bool finalizer_has(const struct json *doc, const char *name);
 void finalizer_add(struct arena *arena, struct json *doc, const char *name);
 bool finalizer_remove(struct json *doc, const char *name); /* false when it was not there */
-
-/* The condition of that type, or NULL. */
-struct json *condition_find(const struct json *status, const char *type);
-bool condition_is(const struct json *status, const char *type, const char *value);
-/* Sets or adds it; false when status, reason and message are as they were. now is its transition time, which
- * is kept where the status does not change. */
-bool condition_set(struct arena *arena, struct json *status, const char *type, const char *value,
-                   const char *reason, const char *message, int64_t now);
 
 int64_t time_of(const struct json *value, int64_t fallback); /* RFC 3339 text */
 void time_set(struct arena *arena, struct json *object, const char *key, int64_t t);

@@ -71,7 +71,7 @@ static const char *default_storage_class(struct runner *runner, struct arena *ar
 static int admit_quota(struct runner *runner, const struct write *write, const struct object *object,
                        const char *ns, const struct quota_request *request)
 {
-    struct resources used;
+    struct resource_list used;
     struct quota quota;
 
     quota_read(object_json(object, write->arena), write->arena, &quota);

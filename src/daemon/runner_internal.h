@@ -84,7 +84,7 @@ void runner_look(struct runner *runner, enum controller controller, const struct
                  bool no_creates);
 void runner_forget(struct runner *runner, const char *uid); /* what was kept about an object */
 void runner_quota_used(struct runner *runner, const struct quota *quota, const struct kind *only,
-                       const char *ns, int64_t now, struct arena *arena, struct resources *ret);
+                       const char *ns, int64_t now, struct arena *arena, struct resource_list *ret);
 
 /* runner_volumes.c: which volumes a claim could get. */
 void runner_volume_noted(struct runner *runner, const struct object *volume, const struct object *before,

@@ -178,7 +178,7 @@ static const struct quota_usage *usage_of(struct runner *runner, const struct ob
 }
 
 static void add_kind(struct runner *runner, const struct quota *quota, const struct kind *kind,
-                     const char *ns, int64_t now, struct arena *arena, struct resources *used)
+                     const char *ns, int64_t now, struct arena *arena, struct resource_list *used)
 {
     struct store_slice slice = store_list(runner->store, kind->id, ns);
     struct quota_usage plain;
@@ -191,7 +191,7 @@ static void add_kind(struct runner *runner, const struct quota *quota, const str
 }
 
 void runner_quota_used(struct runner *runner, const struct quota *quota, const struct kind *only,
-                       const char *ns, int64_t now, struct arena *arena, struct resources *ret)
+                       const char *ns, int64_t now, struct arena *arena, struct resource_list *ret)
 {
     quota_zero(quota, arena, ret);
     for (size_t i = 0; i < kind_count; i++)
@@ -202,7 +202,7 @@ void runner_quota_used(struct runner *runner, const struct quota *quota, const s
 static void look_quota(struct runner *runner, const struct object *object, int64_t now)
 {
     struct arena *arena = &runner->arena;
-    struct resources used;
+    struct resource_list used;
     struct quota quota;
 
     quota_read(object_json(object, arena), arena, &quota);

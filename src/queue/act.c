@@ -11,20 +11,16 @@ struct binding {
     const char *node, *cards;
 };
 
-/* "0,3", or "0:8192" where it is a share. */
 static char *cards_text(struct arena *arena, const struct slot *slots, uint32_t len, uint32_t node,
                         bool shares)
 {
-    CLEANUP(buf_done) struct buf text = {0};
+    struct card_part parts[CARDS_MAX];
+    size_t count = 0;
 
-    for (uint32_t i = 0; i < len; i++) {
-        if (slots[i].node != node || slots[i].card == SLOT_CPU)
-            continue;
-        buf_printf(&text, "%s%u", text.len ? "," : "", slots[i].card);
-        if (shares)
-            buf_printf(&text, ":%u", slots[i].mib);
-    }
-    return arena_strndup(arena, text.data ? text.data : "", text.len);
+    for (uint32_t i = 0; i < len && count < CARDS_MAX; i++)
+        if (slots[i].node == node && slots[i].card != SLOT_CPU)
+            parts[count++] = (struct card_part){slots[i].card, shares ? slots[i].mib : 0};
+    return cards_write(arena, parts, count);
 }
 
 static bool is_share(const struct unit *unit)
@@ -35,14 +31,11 @@ static bool is_share(const struct unit *unit)
 static bool edit_binding(void *arg, struct arena *arena, struct json *doc)
 {
     const struct binding *binding = arg;
-    struct json *meta = json_need_object(arena, doc, "metadata");
 
     json_set_string(arena, json_need_object(arena, doc, "spec"), "nodeName", binding->node);
     if (*binding->cards)
-        json_set_string(arena, json_need_object(arena, meta, "annotations"), QUEUE_CARDS_ANNOTATION,
-                        binding->cards);
-    condition_set(arena, json_need_object(arena, doc, "status"), "PodScheduled", "True", NULL, NULL,
-                  clock_now());
+        annotation_set(arena, doc, CARDS_ANNOTATION, binding->cards);
+    pod_set_scheduled(arena, doc, NULL, NULL, clock_now());
     return true;
 }
 
@@ -148,25 +141,25 @@ static void set_metadata(struct arena *arena, struct json *pod, const struct obj
     struct json *meta = json_need_object(arena, pod, "metadata");
     struct json *labels = json_need_object(arena, meta, "labels");
     struct json *notes = json_need_object(arena, meta, "annotations");
-    const char *whose = json_get_string(json_at(job_doc, "metadata.annotations"), OWNER_ANNOTATION);
+    const char *whose = annotation_get(job_doc, OWNER_ANNOTATION);
 
     json_set_string(arena, meta, "name", run->pod_name);
     json_set_string(arena, meta, "namespace", job->ns);
-    json_set_string(arena, labels, TRAINING_RUN, arena_printf(arena, "%u", run->number));
-    json_set_string(arena, labels, TRAINING_RANK, arena_printf(arena, "%u", run->rank));
+    json_set_string(arena, labels, RUN_LABEL, arena_printf(arena, "%u", run->number));
+    json_set_string(arena, labels, RANK_LABEL, arena_printf(arena, "%u", run->rank));
     if (unit->w.user)
-        json_set_string(arena, labels, "user", unit->w.user);
+        json_set_string(arena, labels, USER_LABEL, unit->w.user);
     if (whose)
         json_set_string(arena, notes, OWNER_ANNOTATION, whose);
     if (*cards)
-        json_set_string(arena, notes, QUEUE_CARDS_ANNOTATION, cards);
+        json_set_string(arena, notes, CARDS_ANNOTATION, cards);
     set_owner(arena, meta, job);
 }
 
 static const char *datasets_of(struct queue *queue, struct arena *arena, const struct unit *unit,
                                const struct json *job_doc)
 {
-    const char *whose = json_get_string(json_at(job_doc, "metadata.annotations"), OWNER_ANNOTATION);
+    const char *whose = annotation_get(job_doc, OWNER_ANNOTATION);
     const char *home = NULL;
 
     if (queue->config.home)
@@ -179,8 +172,7 @@ static const char *datasets_of(struct queue *queue, struct arena *arena, const s
 static bool edit_scheduled(void *arg, struct arena *arena, struct json *doc)
 {
     (void)arg;
-    return condition_set(arena, json_need_object(arena, doc, "status"), "PodScheduled", "True", NULL, NULL,
-                         clock_now());
+    return pod_set_scheduled(arena, doc, NULL, NULL, clock_now());
 }
 
 /* One pod of the run. On failure *why says so, in the arena. */

@@ -93,8 +93,7 @@ static bool edit_claim(void *arg, struct arena *arena, struct json *doc)
     char text[CLOCK_TEXT_MAX];
 
     (void)arg;
-    json_set_string(arena, json_need_object(arena, json_need_object(arena, doc, "metadata"), "annotations"),
-                    CLAIM_ANNOTATION, clock_format(clock_now(), text));
+    annotation_set(arena, doc, CLAIM_ANNOTATION, clock_format(clock_now(), text));
     return true;
 }
 
@@ -136,7 +135,7 @@ static struct json *without_server_fields(struct arena *arena, const struct json
             json_set(arena, meta, kept[i], *json_copy(arena, json_get(json_get(doc, "metadata"), kept[i])));
     json_remove(json_get(meta, "annotations"), CLAIM_ANNOTATION);
     json_remove(json_get(meta, "annotations"), STOP_ANNOTATION);
-    json_remove(json_get(meta, "annotations"), QUEUE_CARDS_ANNOTATION);
+    json_remove(json_get(meta, "annotations"), CARDS_ANNOTATION);
     json_remove(json_get(meta, "annotations"), "kubectl.kubernetes.io/last-applied-configuration");
     if (user)
         json_set_string(arena, json_need_object(arena, meta, "annotations"), OWNER_ANNOTATION, user);
@@ -158,8 +157,7 @@ int queue_rerun(struct queue *queue, const struct identity *who, const char *uid
     if (check(queue, who, uid, &object, err) < 0)
         return -1;
     old = object_json(object, arena);
-    doc = without_server_fields(arena, old,
-                                json_get_string(json_at(old, "metadata.annotations"), OWNER_ANNOTATION));
+    doc = without_server_fields(arena, old, annotation_get(old, OWNER_ANNOTATION));
     if (object->kind->id == KIND_JOB) {
         json_remove(json_get(doc, "spec"), "selector");
         json_remove(json_at(doc, "spec.template.metadata"), "labels");

@@ -90,8 +90,8 @@ static bool edit_pod(void *arg, struct arena *arena, struct json *doc)
 
     if (json_string_or(json_at(doc, "spec.nodeName"), "")[0])
         return false;
-    s->changed = condition_set(
-        arena, json_need_object(arena, doc, "status"), "PodScheduled", "False", "Unschedulable",
+    s->changed = pod_set_scheduled(
+        arena, doc, "Unschedulable",
         arena_printf(arena, "position %u in the queue: %s", s->wait->position, s->text), clock_now());
     return s->changed;
 }

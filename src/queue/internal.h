@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "loop/loop.h"
+#include "objects/names.h"
 #include "queue/need.h"
 #include "queue/queue.h"
 #include "registry/registry.h"
@@ -14,10 +15,6 @@
 
 #define LOG_MODULE "queue"
 #include "base/log.h"
-#define STOP_ANNOTATION     "berth.dev/stop" /* of pods that are evicted: {"by", "byName", "reason", "time"} */
-#define CLAIM_ANNOTATION    "berth.dev/claim" /* of pods, Jobs, TrainingJobs: when their owner asked */
-#define KEEP_ANNOTATION     "berth.dev/keep"  /* "true": never preempted; admins only can set it */
-#define OWNER_ANNOTATION    "berth.dev/user"  /* whose work it is, by the registry */
 #define PREEMPTION_REASON   "PreemptionByScheduler"
 #define RUN_RETRY_MS        10000 /* after a run could not be made */
 #define TICK_MS             1000
@@ -192,7 +189,8 @@ bool world_read(struct queue *queue);                             /* the nodes; 
 uint32_t world_node(const struct queue *queue, const char *name); /* SCHED_NONE: no such node */
 void world_done(struct queue *queue);
 uint32_t world_largest_node(const struct queue *queue);
-/* Which of a pod's selector, required affinity and tolerations matter, as a selector: in malloc'ed memory. */
+/* The nodes that a pod's selector, required affinity and tolerations take, as a selector: in malloc'ed
+ * memory. */
 size_t world_selector(const struct queue *queue, const struct json *doc, struct label **ret);
 void selector_free(struct label *selector, size_t len);
 
@@ -211,7 +209,6 @@ void act_plan(struct queue *queue, const struct plan *plan);
 void act_stop(struct queue *queue, struct unit *unit, enum stop_kind kind, const struct unit *by,
               const char *reason);
 void act_deadline(struct queue *queue, struct unit *unit, int64_t now);
-bool cards_text_read(const char *text, uint32_t node, struct slot *ret, uint32_t *len);
 
 /* ---- life.c: what becomes of runs and pods ---- */
 void life_pod(struct queue *queue, struct unit *unit); /* the pods of a run have changed */

@@ -63,13 +63,12 @@ static void record_end(struct queue *queue, const struct object *job, enum phase
     struct record_query query = {.type = RECORD_SPAN, .job = job->uid};
     struct record record = {.type = RECORD_JOB, .time_ms = now, .job = job->uid, .tag = phase_name(phase)};
     struct sum sum = {0};
-    struct str user = object_label(job, "user");
 
     if (!out)
         return;
     store_records(queue->store, &query, add_span, &sum, NULL);
-    if (!json_get_string(out, "user") && user.s)
-        json_set_string(&arena, out, "user", arena_strndup(&arena, user.s, user.len));
+    if (!json_get_string(out, "user"))
+        json_set_string(&arena, out, "user", work_user(doc));
     record.user = json_get_string(out, "user");
     set_facts(&arena, out, doc);
     json_set_string(&arena, out, "state", phase_name(phase));

@@ -6,7 +6,7 @@
 
 static const char *const places[] = {"metadata", "spec.template.metadata", "spec.jobTemplate.metadata",
                                      "spec.jobTemplate.spec.template.metadata"};
-static const char *const own_words[] = {QUEUE_CARDS_ANNOTATION, STOP_ANNOTATION};
+static const char *const own_words[] = {CARDS_ANNOTATION, STOP_ANNOTATION};
 
 /* As it was, or not at all. */
 static void leave_own_words(const struct write *write, struct json *doc, const struct json *before)

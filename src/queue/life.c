@@ -495,22 +495,20 @@ static void see_pod(void *arg, const struct object *object)
 {
     struct run_pods *run = arg;
     const struct json *doc;
-    const char *phase;
     struct str number;
     uint64_t n;
 
     if (object->kind->id != KIND_POD)
         return;
-    number = object_label(object, TRAINING_RUN);
+    number = object_label(object, RUN_LABEL);
     if (!str_to_uint(number, &n) || n != run->unit->run) {
         vec_push(&run->old_pods, object);
         return;
     }
     doc = object_json(object, run->arena);
-    phase = json_string_or(json_at(doc, "status.phase"), "");
     run->count++;
     vec_push(&run->pods, object);
-    if (streq(phase, "Succeeded") || streq(phase, "Failed")) {
+    if (pod_is_over(doc)) {
         int status = exit_of(doc, &run->lost, &run->why);
 
         run->ended++;

@@ -1,11 +1,12 @@
-/* Amounts of pods. Apart from the rest, as control's lists of resources and sched's amounts have one name. */
+/* Amounts of pods. */
 #include "queue/need.h"
 
 #include "control/resources.h"
+#include "objects/names.h"
 
-static int64_t amount(const struct resources *list, const char *name, bool milli)
+static int64_t amount(const struct resource_list *list, const char *name, bool milli)
 {
-    const struct quantity *q = resources_find(list, name);
+    const struct quantity *q = resource_list_find(list, name);
 
     if (!q)
         return 0;
@@ -14,12 +15,12 @@ static int64_t amount(const struct resources *list, const char *name, bool milli
 
 void pod_need(const struct json *spec, struct arena *arena, struct pod_need *ret)
 {
-    struct resources requests = {0};
+    struct resource_list requests = {0};
 
     pod_resources(spec, "requests", true, arena, &requests);
     *ret = (struct pod_need){.cpu_milli = amount(&requests, "cpu", true),
                              .mem_mib = (amount(&requests, "memory", false) + (1 << 20) - 1) >> 20,
-                             .gpus = amount(&requests, "nvidia.com/gpu", false)};
+                             .gpus = amount(&requests, GPU_RESOURCE, false)};
 }
 
 int64_t amount_of(const struct json *value, bool milli)

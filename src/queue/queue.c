@@ -79,9 +79,8 @@ static bool is_own(struct queue *queue, const struct object *pod)
 static bool pod_ended(const struct object *pod)
 {
     CLEANUP(arena_done) struct arena arena = {0};
-    const char *phase = json_string_or(json_at(object_json(pod, &arena), "status.phase"), "");
 
-    return streq(phase, "Succeeded") || streq(phase, "Failed");
+    return pod_is_over(object_json(pod, &arena));
 }
 
 /* It ended, and the daemon did before it had recorded that. The end of a Job's pod is the Job's to record. */

@@ -26,12 +26,6 @@ struct object;
 struct queue;
 struct registry;
 
-#define QUEUE_CARDS_ANNOTATION  "berth.dev/gpus"       /* of pods: "0,3", or "0:8192" for a share in MiB */
-#define QUEUE_MEMORY_ANNOTATION "berth.dev/gpu-memory" /* label or annotation of pods: MiB of a share */
-#define QUEUE_NODE_ANNOTATION   "berth.dev/cards" /* of nodes: [{"index","uuid","model","mib","declared"}] */
-#define QUEUE_GPU               "nvidia.com/gpu"
-#define QUEUE_ADMIN_USER        "root" /* whose the training jobs of this machine's admin are */
-
 /* What a measurement found of one pod on one card. */
 struct queue_memory {
     const char *pod_uid;

@@ -76,7 +76,7 @@ bool row_mine(const struct identity *who, const char *user, const char *ns)
     if (!who)
         return false;
     return streq(who->user, user) || streq(who->user, ns) ||
-           (streq(user, QUEUE_ADMIN_USER) && starts_with(who->user, "system:") && access_is_admin(who));
+           (streq(user, ADMIN_USER) && starts_with(who->user, "system:") && access_is_admin(who));
 }
 
 static int by_name(const void *a, const void *b)
@@ -191,9 +191,8 @@ static void set_identity(struct row *row)
                                                         : "TrainingJob";
     const char *user = unit ? unit->w.user : NULL;
 
-    if (!unit && row->object && object_label(row->object, "user").s)
-        user =
-            arena_strndup(arena, object_label(row->object, "user").s, object_label(row->object, "user").len);
+    if (!unit && row->object)
+        user = work_user(object_json(row->object, arena));
     json_set_string(arena, out, "id", row->uid);
     json_set_string(arena, out, "kind", kind);
     json_set_string(arena, out, "namespace", row->object ? row->object->ns : unit ? unit->ns : "");

@@ -223,13 +223,8 @@ static int64_t submit_ms(struct queue *queue, const struct json *doc)
 
 static void read_user(struct unit *unit, const struct json *doc)
 {
-    const char *user = json_get_string(json_at(doc, "metadata.labels"), "user");
-    const char *owner = json_get_string(json_at(doc, "metadata.annotations"), OWNER_ANNOTATION);
-    char *copy;
+    char *copy = mem_strdup(work_user(doc));
 
-    if ((!user || !*user) && unit->kind == KIND_TRAINING_JOB && owner && !starts_with(owner, "system:"))
-        user = owner;
-    copy = user && *user ? mem_strdup(user) : NULL;
     free((char *)unit->w.user);
     unit->w.user = copy;
 }
@@ -238,7 +233,7 @@ static void read_priority(struct queue *queue, struct unit *unit, const struct o
                           const struct json *doc)
 {
     const struct json *own = json_at(doc, "spec.priority");
-    struct str label = object_label(object, "priority");
+    struct str label = object_label(object, PRIORITY_LABEL);
     const char *warning = NULL;
     int32_t value = 0;
 
@@ -268,12 +263,10 @@ static void read_selector(struct queue *queue, struct unit *unit, const struct j
 static void read_common(struct queue *queue, struct unit *unit, const struct object *object,
                         const struct json *doc, bool fresh)
 {
-    const struct json *notes = json_at(doc, "metadata.annotations");
-
     read_user(unit, doc);
     read_priority(queue, unit, object, doc);
-    unit->w.asked = unit->w.asked || json_get(notes, CLAIM_ANNOTATION) != NULL;
-    unit->w.keep = streq(json_get_string(notes, KEEP_ANNOTATION), "true");
+    unit->w.asked = unit->w.asked || work_is_claimed(doc);
+    unit->w.keep = work_is_kept(doc);
     read_selector(queue, unit, doc);
     if (!fresh)
         return;
@@ -283,23 +276,10 @@ static void read_common(struct queue *queue, struct unit *unit, const struct obj
 
 /* ---- pods ---- */
 
-/* MiB of a share: label or annotation berth.dev/gpu-memory; 0: whole cards. */
-static int64_t share_of(const struct object *object, const struct json *doc)
-{
-    const struct json *note = json_get(json_at(doc, "metadata.annotations"), QUEUE_MEMORY_ANNOTATION);
-    struct str text = object_label(object, QUEUE_MEMORY_ANNOTATION);
-    int64_t mib = 0;
-
-    if (!text.s)
-        text = json_str(note);
-    return text.s && str_to_int(text, &mib) && mib > 0 && mib < MIB_MAX ? mib : 0;
-}
-
-static void read_pod_demand(struct unit *unit, const struct object *object, const struct json *doc,
-                            struct arena *arena)
+static void read_pod_demand(struct unit *unit, const struct json *doc, struct arena *arena)
 {
     struct pod_need need;
-    int64_t mib = share_of(object, doc);
+    int64_t mib = pod_share_mib(doc);
 
     pod_need(json_get(doc, "spec"), arena, &need);
     if (mib && need.gpus == 0)
@@ -335,66 +315,43 @@ static void read_job(struct queue *queue, struct unit *unit, const struct json *
     if (!job)
         return;
     job_doc = object_json(job, &arena);
-    unit->w.keep = unit->w.keep ||
-                   streq(json_get_string(json_at(job_doc, "metadata.annotations"), KEEP_ANNOTATION), "true");
+    unit->w.keep = unit->w.keep || work_is_kept(job_doc);
     unit->w.submit_ms = time_of(json_at(job_doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC;
-    unit->w.asked =
-        unit->w.asked || json_get(json_at(job_doc, "metadata.annotations"), CLAIM_ANNOTATION) != NULL;
-    if (!unit->w.user) { /* labels of the Job count for its pods, too */
-        const char *user = json_get_string(json_at(job_doc, "metadata.labels"), "user");
-
-        unit->w.user = user && *user ? mem_strdup(user) : NULL;
-    }
-    if (!json_get(json_at(doc, "metadata.labels"), "priority")) {
+    unit->w.asked = unit->w.asked || work_is_claimed(job_doc);
+    if (!label_get(doc, USER_LABEL)) /* labels of the Job count for its pods, too */
+        read_user(unit, job_doc);
+    if (!label_get(doc, PRIORITY_LABEL)) {
         const char *warning;
-        struct str text = object_label(job, "priority");
+        struct str text = object_label(job, PRIORITY_LABEL);
 
         if (text.s)
             unit->w.priority = priority_parse(text, &warning);
     }
 }
 
-/* "0,3", or "0:8192,3:8192" for shares. */
-bool cards_text_read(const char *text, uint32_t node, struct slot *ret, uint32_t *len)
-{
-    struct str rest = str_from(text), part;
-
-    *len = 0;
-    while (text && *text && str_split(&rest, ',', &part)) {
-        struct str card = part, mib = {0};
-        uint64_t index, amount = 0;
-        const char *colon = memchr(part.s, ':', part.len);
-
-        if (colon) {
-            card.len = (size_t)(colon - part.s);
-            mib = (struct str){colon + 1, part.len - card.len - 1};
-        }
-        if (!str_to_uint(card, &index) || index >= NODE_GPUS_MAX || (colon && !str_to_uint(mib, &amount)) ||
-            amount > UINT32_MAX || *len >= UNIT_SLOTS_MAX)
-            return false;
-        ret[(*len)++] = (struct slot){node, (uint32_t)index, (uint32_t)amount};
-    }
-    return true;
-}
-
 static void read_pod_placement(struct queue *queue, struct unit *unit, const struct json *doc)
 {
     const char *node_name = json_string_or(json_at(doc, "spec.nodeName"), "");
-    const char *cards = json_get_string(json_at(doc, "metadata.annotations"), QUEUE_CARDS_ANNOTATION);
+    const char *cards = annotation_get(doc, CARDS_ANNOTATION);
     uint32_t node = world_node(queue, node_name), len = 0;
-    struct slot slots[UNIT_SLOTS_MAX];
+    struct card_part parts[CARDS_MAX];
+    struct slot slots[CARDS_MAX];
+    const struct node *of;
+    size_t part_count;
 
     if (node == SCHED_NONE) {
         unit_place(unit, NULL, 0);
         return;
     }
-    if (!cards_text_read(cards, node, slots, &len))
-        len = 0;
-    for (uint32_t i = 0; i < len; i++) {
-        const struct node *of = &queue->cluster.nodes[node];
+    of = &queue->cluster.nodes[node];
+    if (!cards_read(cards, parts, &part_count))
+        part_count = 0;
+    for (size_t i = 0; i < part_count; i++) {
+        uint32_t card = parts[i].card, mib = parts[i].mib;
 
-        if (slots[i].mib == 0 && slots[i].card < of->gpu_count)
-            slots[i].mib = of->gpus[slots[i].card].mem_mib;
+        if (mib == 0 && card < of->gpu_count)
+            mib = of->gpus[card].mem_mib;
+        slots[len++] = (struct slot){node, card, mib};
     }
     if (len == 0) /* only CPU and memory, or bound by somebody else */
         slots[len++] = (struct slot){node, SLOT_CPU, 0};
@@ -405,7 +362,7 @@ static void read_pod_placement(struct queue *queue, struct unit *unit, const str
 
 static void read_pod_stop(struct unit *unit, const struct json *doc)
 {
-    const char *text = json_get_string(json_at(doc, "metadata.annotations"), STOP_ANNOTATION);
+    const char *text = annotation_get(doc, STOP_ANNOTATION);
     CLEANUP(arena_done) struct arena arena = {0};
     struct json *stop = NULL;
 
@@ -453,7 +410,7 @@ struct unit *unit_read_pod(struct queue *queue, const struct object *object)
         return NULL;
     unit = unit_need(queue, object, &fresh);
     read_common(queue, unit, object, doc, fresh);
-    read_pod_demand(unit, object, doc, &arena);
+    read_pod_demand(unit, doc, &arena);
     read_job(queue, unit, doc);
     if (fresh)
         read_pod_script(unit, doc);

@@ -137,12 +137,11 @@ static void look_pod(struct queue *queue, const struct object *object)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct json *doc = object_json(object, &arena);
-    const char *phase = json_string_or(json_at(doc, "status.phase"), "Pending");
     struct unit *unit = unit_find(queue, object->uid);
     bool fresh = !unit;
     enum phase before = unit ? unit->w.phase : PHASE_PENDING;
 
-    if (streq(phase, "Succeeded") || streq(phase, "Failed")) {
+    if (pod_is_over(doc)) {
         if (unit)
             pod_over(queue, unit, doc);
         return;

@@ -3,12 +3,9 @@
 #include "control/util.h"
 #include "queue/internal.h"
 
-#define TAINT_LABEL  "berth.dev/-taints" /* no label can be called that */
-#define TAINT_NONE   "none"
-#define NODE_LABEL   "berth.dev/-node" /* its name */
-#define NODE_NONE    "-"               /* no node is called that */
-#define CARD_MIB     16384             /* of a card of which only the number is known */
-#define SELECTOR_MAX 64
+#define NODE_LABEL "berth.dev/-node" /* its name; no label can be called that */
+#define NODE_NONE  "-"               /* no node is called that */
+#define CARD_MIB   16384             /* of a card of which only the number is known */
 
 uint32_t world_node(const struct queue *queue, const char *name)
 {
@@ -18,44 +15,23 @@ uint32_t world_node(const struct queue *queue, const char *name)
     return SCHED_NONE;
 }
 
-static bool keeps_out(const struct json *taint)
-{
-    const char *effect = json_string_or(json_get(taint, "effect"), "");
-
-    return (streq(effect, "NoSchedule") || streq(effect, "NoExecute")) &&
-           !starts_with(json_string_or(json_get(taint, "key"), ""), "node.kubernetes.io/");
-}
-
-/* The taints of a node that keep pods out, as one text. */
-static const char *taints_text(struct arena *arena, const struct json *node)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-
-    JSON_EACH(json_at(node, "spec.taints"), it)
-        if (keeps_out(it))
-            buf_printf(&text, "%s%s=%s:%s", text.len ? ";" : "", json_string_or(json_get(it, "key"), ""),
-                       json_string_or(json_get(it, "value"), ""), json_string_or(json_get(it, "effect"), ""));
-    return text.len ? arena_strndup(arena, text.data, text.len) : TAINT_NONE;
-}
-
 static void read_labels(struct arena *arena, const struct json *doc, struct node *node)
 {
     const struct json *labels = json_at(doc, "metadata.labels");
-    struct label *v = arena_alloc(arena, sizeof(*v) * (json_len(labels) + 2));
+    struct label *v = arena_alloc(arena, sizeof(*v) * (json_len(labels) + 1));
 
     JSON_EACH_MEMBER(labels, it) {
         v[node->labels.len++] =
             (struct label){arena_strdup(arena, it->key), arena_strdup(arena, json_string_or(&it->value, ""))};
     }
-    v[node->labels.len++] = (struct label){TAINT_LABEL, taints_text(arena, doc)};
     v[node->labels.len++] = (struct label){NODE_LABEL, node->name};
     node->labels.v = v;
 }
 
 static void read_cards(struct arena *arena, const struct json *doc, struct node *node)
 {
-    const char *text = json_get_string(json_at(doc, "metadata.annotations"), QUEUE_NODE_ANNOTATION);
-    int64_t count = amount_of(json_get(json_at(doc, "status.allocatable"), QUEUE_GPU), false);
+    const char *text = annotation_get(doc, NODE_CARDS_ANNOTATION);
+    int64_t count = amount_of(json_get(json_at(doc, "status.allocatable"), GPU_RESOURCE), false);
     struct gpu *cards = arena_zalloc(arena, sizeof(*cards) * NODE_GPUS_MAX);
     struct json *list = NULL;
 
@@ -98,11 +74,12 @@ static char *facts_of(const struct json *doc, struct arena *arena)
     CLEANUP(buf_done) struct buf text = {0};
 
     if (doc) {
-        buf_printf(&text, "%d %d %s ", condition_is(json_get(doc, "status"), "Ready", "True"),
-                   json_bool(json_at(doc, "spec.unschedulable")), taints_text(arena, doc));
+        buf_printf(&text, "%d %d ", condition_is(json_get(doc, "status"), "Ready", "True"),
+                   json_bool(json_at(doc, "spec.unschedulable")));
+        json_write_sorted(&text, json_at(doc, "spec.taints"));
         json_write_sorted(&text, json_at(doc, "metadata.labels"));
         json_write_sorted(&text, json_at(doc, "status.allocatable"));
-        json_write_sorted(&text, json_get(json_at(doc, "metadata.annotations"), QUEUE_NODE_ANNOTATION));
+        json_write_sorted(&text, json_get(json_at(doc, "metadata.annotations"), NODE_CARDS_ANNOTATION));
         json_write_sorted(&text, json_at(doc, "status.addresses"));
     }
     return arena_strndup(arena, text.data ? text.data : "", text.len);
@@ -178,90 +155,33 @@ uint32_t queue_largest_card(const struct queue *queue)
 
 /* ---- selectors ---- */
 
-static bool tolerates(const struct json *spec, const struct json *taint)
-{
-    const char *key = json_string_or(json_get(taint, "key"), "");
-    const char *effect = json_string_or(json_get(taint, "effect"), "");
-
-    JSON_EACH(json_get(spec, "tolerations"), it) {
-        const char *its_key = json_string_or(json_get(it, "key"), "");
-        const char *its_effect = json_string_or(json_get(it, "effect"), "");
-        bool exists = streq(json_string_or(json_get(it, "operator"), "Equal"), "Exists");
-
-        if (*its_effect && !streq(its_effect, effect))
-            continue;
-        if ((exists && !*its_key) ||
-            (streq(its_key, key) && (exists || streq(json_string_or(json_get(it, "value"), ""),
-                                                     json_string_or(json_get(taint, "value"), "")))))
-            return true;
-    }
-    return false;
-}
-
-static bool tolerates_all(const struct json *spec, const struct json *node)
-{
-    JSON_EACH(json_at(node, "spec.taints"), it)
-        if (keeps_out(it) && !tolerates(spec, it))
-            return false;
-    return true;
-}
-
-/* "none", or "none|TAINTS|…" with what is tolerated; NULL: no node has any. */
-static char *tolerated(const struct queue *queue, const struct json *spec)
+/* "a|b": the nodes it takes; NULL: all there are. */
+static char *taken_nodes(const struct queue *queue, const struct json *doc)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(buf_done) struct buf text = {0};
-    bool any = false;
+    bool all = true;
 
-    buf_puts(&text, TAINT_NONE);
-    OBJECTS_EACH(store_list(queue->store, KIND_NODE, NULL), it) {
-        const struct json *node = object_json(*it, &arena);
-        const char *taints = taints_text(&arena, node);
-
-        if (streq(taints, TAINT_NONE))
-            continue;
-        any = true;
-        if (tolerates_all(spec, node))
-            buf_printf(&text, "|%s", taints);
-    }
-    return any ? buf_take(&text) : NULL;
-}
-
-/* "a|b": the nodes that a pod's required affinity takes; NULL: it has none. */
-static char *wanted_nodes(const struct queue *queue, const struct json *pod)
-{
-    const struct json *terms = affinity_terms(pod);
-    CLEANUP(arena_done) struct arena arena = {0};
-    CLEANUP(buf_done) struct buf text = {0};
-
-    if (!terms)
-        return NULL;
     OBJECTS_EACH(store_list(queue->store, KIND_NODE, NULL), it)
-        if (affinity_takes(terms, object_json(*it, &arena)))
+        if (affinity_takes(doc, object_json(*it, &arena)))
             buf_printf(&text, "%s%s", text.len ? "|" : "", (*it)->name);
+        else
+            all = false;
     if (!text.len)
         buf_puts(&text, NODE_NONE);
-    return buf_take(&text);
+    return all ? NULL : buf_take(&text);
 }
 
 size_t world_selector(const struct queue *queue, const struct json *doc, struct label **ret)
 {
-    const struct json *spec = json_get(doc, "spec"), *selector = json_get(spec, "nodeSelector");
-    char *taints = tolerated(queue, spec), *nodes = wanted_nodes(queue, doc);
-    size_t len = 0;
+    char *nodes = taken_nodes(queue, doc);
 
     *ret = NULL;
-    if (json_len(selector) == 0 && !taints && !nodes)
+    if (!nodes)
         return 0;
-    *ret = mem_zalloc(sizeof(**ret) * (SELECTOR_MAX + 2));
-    JSON_EACH_MEMBER(selector, it)
-        if (len < SELECTOR_MAX)
-            (*ret)[len++] = (struct label){mem_strdup(it->key), mem_strdup(json_string_or(&it->value, ""))};
-    if (taints)
-        (*ret)[len++] = (struct label){mem_strdup(TAINT_LABEL), taints};
-    if (nodes)
-        (*ret)[len++] = (struct label){mem_strdup(NODE_LABEL), nodes};
-    return len;
+    *ret = mem_zalloc(sizeof(**ret));
+    **ret = (struct label){mem_strdup(NODE_LABEL), nodes};
+    return 1;
 }
 
 void selector_free(struct label *selector, size_t len)

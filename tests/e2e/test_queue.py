@@ -153,14 +153,15 @@ def test_pods_and_jobs_stand_in_the_same_queue(node):
     assert "eve's 1st GPU job second" in json.dumps(row["history"])
 
 
-def test_anonymous_pods_come_last(node):
-    podkit.create(node, gpu_pod("anon", HOLD, gpus=4))
-    podkit.phase(node, "anon", "Running")
+def test_a_pod_without_a_label_is_its_makers(node):
+    podkit.create(node, gpu_pod("plain", HOLD, gpus=4))
+    podkit.phase(node, "plain", "Running")
+    assert rows(node)["plain"]["user"] == "root"
     podkit.create(node, gpu_pod("known", "sleep 1", gpus=2, labels={"user": "ann"}))
     podkit.phase(node, "known", "Running", "Succeeded")
     row = harness.wait(lambda: node.get("/v1/history?limit=20")["jobs"], "history")
-    gone = next(r for r in row if r["name"] == "anon")
-    assert gone["state"] == "Preempted" and "ann's 2nd GPU job known" in gone["reason"] and gone["user"] is None
+    gone = next(r for r in row if r["name"] == "plain")
+    assert gone["state"] == "Preempted" and "ann's 2nd GPU job known" in gone["reason"] and gone["user"] == "root"
 
 
 def test_a_relabel_reranks_at_once(node):

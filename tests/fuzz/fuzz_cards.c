@@ -1,30 +1,27 @@
 /* The annotation that says which cards a pod has: what is read, written again, is the same. */
-#include "queue/internal.h"
+#include "objects/names.h"
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct slot slots[UNIT_SLOTS_MAX], again[UNIT_SLOTS_MAX];
+    static struct card_part parts[CARDS_MAX], again[CARDS_MAX];
     CLEANUP(arena_done) struct arena arena = {0};
-    CLEANUP(buf_done) struct buf text = {0};
-    uint32_t len = 0, len_again = 0;
+    size_t len = 0, len_again = 0;
 
-    if (!cards_text_read(arena_strndup(&arena, (const char *)data, size), 7, slots, &len))
+    if (!cards_read(arena_strndup(&arena, (const char *)data, size), parts, &len))
         return 0;
-    if (len > UNIT_SLOTS_MAX)
+    if (len > CARDS_MAX)
         abort();
-    for (uint32_t i = 0; i < len; i++) {
-        if (slots[i].node != 7 || slots[i].card >= NODE_GPUS_MAX)
+    for (size_t i = 0; i < len; i++)
+        if (parts[i].card >= CARDS_MAX)
             abort();
-        buf_printf(&text, "%s%u:%u", i ? "," : "", slots[i].card, slots[i].mib);
-    }
-    buf_putc(&text, '\0');
-    if (!cards_text_read(text.data, 7, again, &len_again) || len != len_again ||
-        memcmp(slots, again, len * sizeof(slots[0])) != 0)
+    if (!cards_read(cards_write(&arena, parts, len), again, &len_again) || len != len_again ||
+        memcmp(parts, again, len * sizeof(parts[0])) != 0)
         abort();
     return 0;
 }

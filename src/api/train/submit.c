@@ -2,6 +2,7 @@
 #include "api/auth.h"
 #include "api/rest/rest.h"
 #include "api/train/internal.h"
+#include "objects/names.h"
 #include "objects/train_options.h"
 #include "queue/queue.h"
 
@@ -55,7 +56,7 @@ static struct json *make_doc(struct call *call, const struct train_request *requ
         json_set(call->arena, meta, "labels", *request->labels);
     if (starts_with(call->who.user, "system:") && access_is_admin(&call->who) &&
         !json_get(json_get(meta, "labels"), "user"))
-        json_set_string(call->arena, json_need_object(call->arena, meta, "labels"), "user", QUEUE_ADMIN_USER);
+        json_set_string(call->arena, json_need_object(call->arena, meta, "labels"), USER_LABEL, ADMIN_USER);
     if (!streq(request->name, name))
         json_set_string(call->arena, json_set_object(call->arena, meta, "annotations"), NAME_ANNOTATION,
                         request->name);

@@ -90,12 +90,12 @@ static const struct quota_case quota_cases[] = {
      "{metadata: {name: c}}", "pods=0", NULL},
 };
 
-static char *print(struct bench *b, const struct resources *list)
+static char *print(struct bench *b, const struct resource_list *list)
 {
     CLEANUP(buf_done) struct buf text = {0};
     char amount[QUANTITY_TEXT_MAX];
 
-    RESOURCES_EACH(list, it)
+    RESOURCE_LIST_EACH(list, it)
         buf_printf(&text, "%s%s=%s", text.len ? "," : "", it->name, quantity_format(&it->amount, amount));
     return arena_strndup(&b->arena, text.data ? text.data : "", text.len);
 }
@@ -106,7 +106,7 @@ static void check_quota(struct bench *b, const struct quota_case *c)
     const struct kind *kind = kind_by_id(c->kind);
     struct quota quota;
     struct quota_usage usage;
-    struct resources used;
+    struct resource_list used;
     struct failure failure = {0};
     struct quota_request request = {.kind = kind, .usage = &usage, .now = now_ns()};
     int result;
@@ -142,7 +142,7 @@ static void test_an_update_is_charged_its_difference(void **state)
     struct bench *b = *state;
     struct quota quota;
     struct quota_usage old, usage;
-    struct resources used;
+    struct resource_list used;
     struct failure failure = {0};
     struct quota_request request = {.kind = kind_by_id(KIND_PVC), .name = "p", .usage = &usage, .old = &old};
 
@@ -169,7 +169,7 @@ static void test_a_pod_stuck_in_its_end_stops_counting(void **state)
     struct bench *b = *state;
     struct quota quota;
     struct quota_usage usage;
-    struct resources used;
+    struct resource_list used;
 
     quota_read(from_yaml(b, "{metadata: {name: q}, spec: {hard: {pods: 3}}}"), &b->arena, &quota);
     quota_measure(
@@ -190,7 +190,7 @@ static void test_quota_status_is_written_when_it_changes(void **state)
     struct object *object =
         object_from(b, KIND_RESOURCE_QUOTA, "{metadata: {name: q}, spec: {hard: {pods: 3}}}");
     struct quota quota;
-    struct resources used;
+    struct resource_list used;
 
     quota_read(object_json(object, &b->arena), &b->arena, &quota);
     quota_zero(&quota, &b->arena, &used);

@@ -335,6 +335,17 @@ static const struct pending_case pending_cases[] = {
      "status x; event FailedScheduling", "0/1 nodes are available: 1 node(s) were unschedulable."},
     {"elsewhere", "{spec: {nodeSelector: {a: b}}}", "[" READY_NODE "]", "status x; event FailedScheduling",
      "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."},
+    {"tainted", WANTS("cpu: 1"), "[" NODE(", spec: {taints: [{key: a, value: b, effect: NoSchedule}]}") "]",
+     "status x; event FailedScheduling", "0/1 nodes are available: 1 node(s) had untolerated taint {a: b}."},
+    {"tainted, and tolerated", "{spec: {tolerations: [{key: a, operator: Exists}]}}",
+     "[{metadata: {name: n2}, spec: {taints: [{key: a, value: b, effect: NoSchedule}]},"
+     " status: {conditions: [{type: Ready, status: 'True'}]}}]",
+     "", NULL},
+    {"affinity names another node",
+     "{spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+     "[{matchExpressions: [{key: a, operator: Exists}]}]}}}}}",
+     "[" READY_NODE "]", "status x; event FailedScheduling",
+     "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."},
     {"it fits: the scheduler's turn", WANTS("cpu: 1"), "[" READY_NODE "]", "", NULL},
     {"said already",
      "{status: {conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable, message: " NO_AGENT

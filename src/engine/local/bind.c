@@ -22,11 +22,11 @@ static void read_cards(struct str text, struct bind_need *ret)
 
 void bind_read(const struct json *pod, struct arena *arena, struct bind_need *ret)
 {
-    struct resources requests = {0};
+    struct resource_list requests = {0};
     const struct quantity *gpus;
 
     pod_resources(json_get(pod, "spec"), "requests", true, arena, &requests);
-    gpus = resources_find(&requests, BIND_GPU);
+    gpus = resource_list_find(&requests, BIND_GPU);
     *ret = (struct bind_need){.gpus = gpus ? quantity_value(gpus) : 0};
     read_cards(json_str(json_get(json_at(pod, "metadata.annotations"), BIND_ANNOTATION)), ret);
 }

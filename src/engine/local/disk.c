@@ -203,11 +203,11 @@ static void check_limits(struct local_engine *engine, const struct survey *surve
 static int64_t requested(struct local_pod *pod, const char *name)
 {
     CLEANUP(arena_done) struct arena arena = {0};
-    struct resources requests = {0};
+    struct resource_list requests = {0};
     const struct quantity *q;
 
     pod_resources(json_get(pod->doc, "spec"), "requests", true, &arena, &requests);
-    q = resources_find(&requests, name);
+    q = resource_list_find(&requests, name);
     return q ? quantity_value(q) : 0;
 }
 

@@ -2,6 +2,7 @@
  * those that do not fit beside the others are Failed with reason OutOfcpu and the like. Cards are given, too.
  */
 #include "base/clock.h"
+#include "control/affinity.h"
 #include "control/resources.h"
 #include "control/util.h"
 #include "engine/local/internal.h"
@@ -11,7 +12,7 @@ static bool counts(const struct local_pod *pod)
     return !pod->facts.ended || (pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_NONE);
 }
 
-static void sum_others(const struct local_pod *pod, struct arena *arena, struct resources *sum,
+static void sum_others(const struct local_pod *pod, struct arena *arena, struct resource_list *sum,
                        uint64_t *cards)
 {
     const struct quantity one = quantity_of_int(1);
@@ -21,14 +22,14 @@ static void sum_others(const struct local_pod *pod, struct arena *arena, struct 
 
     while (map_next(pod->engine->pods, &at, &key, &value)) {
         const struct local_pod *other = value;
-        struct resources its = {0};
+        struct resource_list its = {0};
 
         if (other == pod || !counts(other) || !other->doc)
             continue;
         pod_resources(json_get(other->doc, "spec"), "requests", true, arena, &its);
-        RESOURCES_EACH(&its, it)
-            resources_add(sum, arena, it->name, &it->amount);
-        resources_add(sum, arena, "pods", &one);
+        RESOURCE_LIST_EACH(&its, it)
+            resource_list_add(sum, arena, it->name, &it->amount);
+        resource_list_add(sum, arena, "pods", &one);
         *cards |= other->need.cards;
     }
 }
@@ -55,17 +56,14 @@ static void refuse(struct local_pod *pod, const char *name, const struct quantit
 
 static bool selected(struct local_pod *pod, const struct json *node)
 {
-    JSON_EACH_MEMBER(json_at(pod->doc, "spec.nodeSelector"), it)
-        if (!json_equal(json_get(json_at(node, "metadata.labels"), it->key), &it->value)) {
-            static const char text[] =
-                "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match "
-                "Pod's node affinity/selector";
+    static const char text[] = "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match "
+                               "Pod's node affinity/selector";
 
-            facts_fail(&pod->facts, "NodeAffinity", text);
-            pod_event(pod, "Warning", "NodeAffinity", "%s", text);
-            return false;
-        }
-    return true;
+    if (affinity_selects(pod->doc, node))
+        return true;
+    facts_fail(&pod->facts, "NodeAffinity", text);
+    pod_event(pod, "Warning", "NodeAffinity", "%s", text);
+    return false;
 }
 
 static bool edit_cards(void *arg, struct arena *arena, struct json *doc)
@@ -101,7 +99,7 @@ void fit_check(struct local_pod *pod)
     const struct object *node = store_get(pod->engine->store, KIND_NODE, "", pod->engine->node_name);
     const struct json *doc = node ? object_json(node, &arena) : NULL;
     const struct quantity one = quantity_of_int(1);
-    struct resources asked = {0}, used = {0}, offered = {0};
+    struct resource_list asked = {0}, used = {0}, offered = {0};
     const struct quantity *cards_asked;
     uint64_t cards = 0;
 
@@ -113,19 +111,20 @@ void fit_check(struct local_pod *pod)
         return; /* a scheduler has looked, or it was here before */
     if (!selected(pod, doc))
         return;
-    resources_read(&offered, &arena, json_at(doc, "status.allocatable"));
+    resource_list_read(&offered, &arena, json_at(doc, "status.allocatable"));
     sum_others(pod, &arena, &used, &cards);
     pod_resources(json_get(pod->doc, "spec"), "requests", true, &arena, &asked);
-    resources_add(&asked, &arena, "pods", &one);
-    RESOURCES_EACH(&asked, it) {
-        struct quantity *there = resources_find(&offered, it->name), *busy = resources_find(&used, it->name);
+    resource_list_add(&asked, &arena, "pods", &one);
+    RESOURCE_LIST_EACH(&asked, it) {
+        struct quantity *there = resource_list_find(&offered, it->name),
+                        *busy = resource_list_find(&used, it->name);
 
         if (it->amount.nanos == 0 || (there && there->nanos >= it->amount.nanos + (busy ? busy->nanos : 0)))
             continue;
         refuse(pod, it->name, &it->amount, busy, there);
         return;
     }
-    cards_asked = resources_find(&asked, BIND_GPU);
+    cards_asked = resource_list_find(&asked, BIND_GPU);
     if (cards_asked && !pod->need.cards)
         give_cards(pod, quantity_value(cards_asked), cards);
 }
