@@ -23,7 +23,7 @@ export function whileSeen(stop, go) {
 
 const POLL_MS = 2000, POLL_MAX_MS = 10000, RETRY_STREAM_MS = 5000, GIVE_UP_MS = 4000;
 
-export const isRunning = (job) => job.state === 'Running' || job.state === 'Preempting';
+export const isRunning = (job) => ['Starting', 'Running', 'Stopping'].includes(job.state);
 
 function compare(a, b) {
   const ra = isRunning(a), rb = isRunning(b);

@@ -2,7 +2,7 @@
 import {h, setAttr, setText} from './dom.js';
 import * as f from './format.js';
 
-export const STATES = ['Running', 'Preempting', 'Pending', 'Preempted', 'Succeeded', 'Failed', 'Cancelled'];
+export const STATES = ['Running', 'Starting', 'Stopping', 'Pending', 'Preempted', 'Succeeded', 'Failed', 'Cancelled'];
 export const stateClass = (state) => `s-${STATES.includes(state) ? state.toLowerCase() : 'other'}`;
 export const jobHash = (job) => `#/job/${encodeURIComponent(job.id)}`;
 

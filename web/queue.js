@@ -6,7 +6,7 @@ import {bar, drawEta, jobHash, setBar, stateClass, userNode} from './parts.js';
 import {VirtualTable} from './table.js';
 
 const ROW = 31, GROUP = 27, ROW_NARROW = 66, NARROW = matchMedia('(max-width: 720px)');
-const FILTER_STATES = ['Running', 'Pending', 'Preempting', 'Preempted'];
+const FILTER_STATES = ['Running', 'Starting', 'Pending', 'Stopping', 'Preempted'];
 
 function drawAge(td, job) {
   const t = job.started && isRunning(job) ? job.started : job.submitted;

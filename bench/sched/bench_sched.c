@@ -49,8 +49,11 @@ static void make_job(struct bench *b, uint32_t i)
 
     (void)snprintf(users[user], sizeof(users[user]), "u%u", user);
     (void)snprintf(b->names[i], sizeof(b->names[i]), "job-%u", i);
-    *w = (struct workload){
-        .id = i + 1, .name = b->names[i], .user = users[user], .submit_ms = below(b, 1000000)};
+    *w = (struct workload){.id = i + 1,
+                           .name = b->names[i],
+                           .user = users[user],
+                           .submit_ms = below(b, 1000000),
+                           .resumable = true};
     w->demand = (struct demand){.min_gpus = 1, .max_gpus = 1, .each = {2000, 8192}};
     if (kind == 0)
         w->demand.min_gpus = w->demand.max_gpus = 2 + below(b, 7);
@@ -133,12 +136,16 @@ static void carry_out(struct live *live, const struct plan *plan, int64_t now)
     VEC_EACH(&plan->actions, action) {
         struct live_event event = {.id = live_view(live)->jobs[action->job].id, .at_ms = now};
 
-        event.type = action->type == ACTION_START                                     ? LIVE_START
+        event.type = action->type == ACTION_START                                     ? LIVE_PLACE
                      : action->type == ACTION_CLAIM || action->type == ACTION_UNCLAIM ? LIVE_CLAIM
                                                                                       : LIVE_ASK_STOP;
         if (event.type != LIVE_ASK_STOP)
             event.slots = (struct placement){action->slots, action->slot_count};
         (void)live_apply(live, &event, NULL);
+        if (event.type == LIVE_PLACE) {
+            event.type = LIVE_RUNS;
+            (void)live_apply(live, &event, NULL);
+        }
     }
 }
 
@@ -181,7 +188,7 @@ static void run_events(const char *policy, uint32_t gpus, uint32_t jobs, int run
             event.workload.submit_ms = now;
         } else if (i % 3 == 1) {
             event.id = any_running(&b, live);
-            event.type = live_view(live)->jobs[live_find(live, event.id)].phase == PHASE_PREEMPTING
+            event.type = live_view(live)->jobs[live_find(live, event.id)].phase == PHASE_STOPPING
                              ? LIVE_STOPPED
                              : LIVE_END;
         } else {

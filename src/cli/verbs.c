@@ -73,7 +73,7 @@ static const struct cli_option cp_options[] = {
 static const struct cli_option queue_options[] = {
     {'w', "watch", NULL, "on the whole terminal, live; q ends it", NULL},
     {'u', "user", "NAME", "only this user's", NULL},
-    {0, "state", "STATE,...", "only in these states", "Pending Running Preempting Preempted"},
+    {0, "state", "STATE,...", "only in these states", "Pending Starting Running Stopping Preempted"},
     OPTION_OUTPUT("wide json yaml"),
     END,
 };

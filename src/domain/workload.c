@@ -54,6 +54,11 @@ int64_t demand_milli(const struct demand *demand, uint32_t gpus, uint32_t card_m
     return one * gpus;
 }
 
+bool workload_runs(const struct workload *w)
+{
+    return w->phase == PHASE_RUNNING || (w->phase == PHASE_STOPPING && w->started_ms != 0);
+}
+
 uint32_t workload_gpus(const struct workload *w)
 {
     if (!phase_holds(w->phase) || w->demand.max_gpus == 0)
@@ -71,14 +76,14 @@ int64_t workload_lost_gpu_ms(const struct workload *w, int64_t now_ms)
     int64_t since = w->can_checkpoint && w->saved_ms > w->started_ms ? w->saved_ms : w->started_ms;
     int64_t cards = w->placement.len > 0 ? w->placement.len : 1;
 
-    return now_ms > since ? (now_ms - since) * cards : 0;
+    return workload_runs(w) && now_ms > since ? (now_ms - since) * cards : 0;
 }
 
 uint64_t workload_attained(const struct workload *w, int64_t now_ms)
 {
     uint64_t sum = w->attained_gpu_ms;
 
-    if (phase_holds(w->phase) && now_ms > w->started_ms)
+    if (workload_runs(w) && now_ms > w->started_ms)
         sum += (uint64_t)(now_ms - w->started_ms) * workload_gpus(w);
     return sum;
 }

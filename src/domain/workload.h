@@ -51,12 +51,17 @@ struct workload {
     bool can_checkpoint;                /* goes on where its last epoch ended */
     bool keep;                          /* never to be preempted */
     bool asked;                         /* its owner asked for the GPUs of others (berth claim) */
+    bool blocked;   /* cannot start now for a reason outside sched (quota, limits, account, ...): it is not
+                       started, nobody is displaced for it, it holds no claim and blocks nobody */
+    bool resumable; /* may be displaced by itself, as it goes on later; false: only for who `asked` */
 
     enum phase phase;
     struct placement placement; /* while phase_holds() */
-    struct placement claim;     /* while waiting: what is being freed for it */
-    int64_t started_ms;         /* of this incarnation */
-    int64_t saved_ms;           /* when its last epoch ended, in this incarnation; 0: not yet */
+    /* While it waits: what is being freed for it. While it is Stopping to be resized, and until it is placed
+     * again: the size and place it goes on with. Nobody else gets that. */
+    struct placement claim;
+    int64_t started_ms; /* when this incarnation ran; 0: it does not yet */
+    int64_t saved_ms;   /* when its last epoch ended, in this incarnation; 0: not yet */
 
     uint64_t attained_gpu_ms; /* of all incarnations before this one */
     int64_t queue_ms;         /* las: when it came into the queue it is in; 0: as it was submitted */
@@ -89,6 +94,8 @@ const char *demand_fault(const struct demand *demand);
  * card_mib: a share counts as its fraction, rounded up. */
 int64_t demand_milli(const struct demand *demand, uint32_t gpus, uint32_t card_mib);
 
+/* Its processes run, or ran when it was asked to stop. */
+bool workload_runs(const struct workload *w);
 /* GPUs it holds now. */
 uint32_t workload_gpus(const struct workload *w);
 /* A job in its last epoch is left alone: it would not notice a stop. */

@@ -363,13 +363,10 @@ void act_stop(struct queue *queue, struct unit *unit, enum stop_kind kind, const
     set_string(&unit->stop.by_name, by ? by->w.name : NULL);
     set_string(&unit->stop.reason, reason);
     set_string(&unit->reason, reason);
-    life_phase(unit, PHASE_PREEMPTING, now);
-    life_record(queue, unit, PHASE_PREEMPTING, reason, &unit->stop, 0);
+    life_phase(unit, PHASE_STOPPING, now);
+    life_record(queue, unit, PHASE_STOPPING, reason, &unit->stop, 0);
     tell_owner(queue, unit, hard ? "Warning" : "Normal",
-               kind == STOP_RESIZE    ? "Resizing"
-               : kind == STOP_PREEMPT ? "Preempting"
-                                      : "Stopping",
-               "%s", reason);
+               kind == STOP_RESIZE ? "Resizing" : change_name(CHANGE_ASK_STOP), "%s", reason);
     if (unit->kind == KIND_POD)
         evict(queue, unit);
     else if (hard)

@@ -6,7 +6,7 @@ enum phase job_row_phase(struct queue *queue, const struct object *job)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct json *status = json_get(object_json(job, &arena), "status");
-    bool running = false, preempting = false;
+    bool running = false, starting = false, stopping = false;
 
     if (condition_is(status, "Complete", "True"))
         return PHASE_SUCCEEDED;
@@ -14,9 +14,10 @@ enum phase job_row_phase(struct queue *queue, const struct object *job)
         return PHASE_FAILED;
     for (const struct unit *it = unit_of_job(queue, job->uid); it; it = it->next_of_job) {
         running = running || it->w.phase == PHASE_RUNNING;
-        preempting = preempting || it->w.phase == PHASE_PREEMPTING;
+        starting = starting || it->w.phase == PHASE_STARTING;
+        stopping = stopping || it->w.phase == PHASE_STOPPING;
     }
-    return running ? PHASE_RUNNING : preempting ? PHASE_PREEMPTING : PHASE_PENDING;
+    return running ? PHASE_RUNNING : starting ? PHASE_STARTING : stopping ? PHASE_STOPPING : PHASE_PENDING;
 }
 
 static bool is_over(const struct object *job)

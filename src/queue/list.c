@@ -83,9 +83,7 @@ static void add_row(struct queue *queue, const struct identity *who, const struc
 
     if (!row)
         return;
-    for (enum phase p = 0; p < PHASES; p++)
-        if (streq(phase_name(p), state))
-            phase = p;
+    (void)phase_find(state, &phase);
     if ((filter && filter->user && !streq(filter->user, json_get_string(row, "user"))) ||
         !state_wanted(filter ? filter->states : NULL, state, phase))
         return;

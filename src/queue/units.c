@@ -148,7 +148,7 @@ void unit_tell(struct queue *queue, struct unit *unit)
     unit->w.name = unit->job_name && unit->w.kind == WORKLOAD_JOB ? unit->job_name : unit->name;
     event.workload.name = unit->w.name;
     if (phase_is_over(unit->w.phase)) { /* its processes are not gone: it goes on holding its place */
-        event.workload.phase = PHASE_PREEMPTING;
+        event.workload.phase = PHASE_STOPPING;
         event.workload.keep = true;
     }
     if (phase_holds(event.workload.phase) != (unit->w.placement.len > 0))
@@ -202,6 +202,7 @@ static struct unit *unit_need(struct queue *queue, const struct object *object, 
     unit->name = mem_strdup(object->name);
     unit->kind = object->kind->id;
     unit->w.id = ++queue->last_id;
+    unit->w.resumable = true;
     unit->stop.epoch = unit->no_stop_epoch = -1;
     map_set(queue->units, str_from(object->uid), unit);
     map_set(queue->by_id, id_key(&unit->w.id), unit);
@@ -422,7 +423,7 @@ struct unit *unit_read_pod(struct queue *queue, const struct object *object)
         read_pod_placement(queue, unit, doc);
         read_pod_stop(unit, doc);
         if (unit->w.placement.len)
-            unit->w.phase = unit->stop.kind ? PHASE_PREEMPTING : PHASE_RUNNING;
+            unit->w.phase = unit->stop.kind ? PHASE_STOPPING : PHASE_RUNNING;
         if (!held && unit->w.placement.len) {
             int64_t started = started_of(doc);
 
@@ -510,10 +511,10 @@ static void read_training_spec(struct queue *queue, struct unit *unit, const str
 
 static enum phase phase_of(const char *name)
 {
-    for (enum phase p = 0; p < PHASES; p++)
-        if (streq(phase_name(p), name))
-            return p;
-    return PHASE_PENDING;
+    enum phase phase = PHASE_PENDING;
+
+    (void)phase_find(name, &phase);
+    return phase;
 }
 
 static void read_stop(struct unit *unit, const struct json *stop)

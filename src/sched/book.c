@@ -92,7 +92,7 @@ const struct forecast *book_forecast(const struct book *book, uint32_t job, stru
     if (book->view->forecasts && book->view->forecasts[job].points > 0) {
         const struct forecast *f = &book->view->forecasts[job];
 
-        if (f->as_of_ms == 0 || f->as_of_ms >= book->now || !phase_holds(w->phase))
+        if (f->as_of_ms == 0 || f->as_of_ms >= book->now || !workload_runs(w))
             return f;
         *room = *f;
         room->work_s -= (double)(book->now - f->as_of_ms) / 1000 * forecast_rate(f, workload_gpus(w));
@@ -121,7 +121,8 @@ int64_t book_end_ms(const struct book *book, uint32_t job)
 {
     int64_t end = book->jobs.v[job].rest_ms;
 
-    if (book->view->forecasts && book->view->forecasts[job].points > 0)
+    if ((book->view->forecasts && book->view->forecasts[job].points > 0) ||
+        !workload_runs(book_job(book, job)))
         end = book->now + book_rest_ms(book, job, workload_gpus(book_job(book, job)));
     return end > book->now ? end : book->now;
 }
@@ -175,13 +176,25 @@ void book_space_claim(struct book *book, const struct demand *demand, struct pla
         space_claim(&book->soon, demand, at, times);
 }
 
+bool cannot_start(const struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+
+    return w->blocked || w->not_before_ms > book->now;
+}
+
 /* A job just started is left alone; one in its last epoch would not notice. */
-bool may_stop(const struct book *book, uint32_t job)
+bool may_stop_asked(const struct book *book, uint32_t job)
 {
     const struct workload *w = book_job(book, job);
 
     return w->phase == PHASE_RUNNING && !w->keep && !workload_in_last_epoch(w) &&
            book->now - w->started_ms >= book->view->options.min_run_ms;
+}
+
+bool may_stop(const struct book *book, uint32_t job)
+{
+    return book_job(book, job)->resumable && may_stop_asked(book, job);
 }
 
 void book_decide(struct book *book, struct plan *plan)

@@ -8,7 +8,7 @@
 struct key {
     int64_t k[4];
     uint32_t job, user, shape;
-    bool special; /* has a claim, or may have to wait for its not_before */
+    bool special; /* has a claim, is blocked, or may have to wait for its not_before */
 };
 
 /* Jobs that need the same: what does not fit for one does not fit for the others. */
@@ -47,6 +47,7 @@ struct victim {
     int64_t lost_gpu_ms;
     bool shrink; /* only what it has beyond its smallest size */
     bool taken;  /* it or another part of it is asked to stop in this pass */
+    bool asked;  /* only for one whose owner asked: it cannot resume */
 };
 
 /* On cards of its own; a guest on those of another; one that must not have guests; a guest that gets its own.
@@ -181,8 +182,11 @@ bool wait_is_never(enum wait_reason reason);
 void decide_by_target(struct book *book, struct plan *plan);
 /* Hands GPUs that nobody waiting can use to elastic jobs. */
 void size_grow(struct book *book, struct plan *plan);
-/* Whether a running job may be stopped now. */
+/* Whether a waiting job cannot start now, whatever is free. */
+bool cannot_start(const struct book *book, uint32_t job);
+/* Whether a running job may be stopped now: by itself, and for one whose owner asked. */
 bool may_stop(const struct book *book, uint32_t job);
+bool may_stop_asked(const struct book *book, uint32_t job);
 struct action *plan_add(struct plan *plan, enum action_type type, uint32_t job, const struct slot *slots,
                         uint32_t len);
 /* Why this shape can never run on this cluster; WAIT_REASONS: it can. */

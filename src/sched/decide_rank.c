@@ -15,7 +15,7 @@ void book_survey(struct book *book)
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);
 
-        if (w->phase == PHASE_PREEMPTING && space_exists(&book->space, w->placement))
+        if (w->phase == PHASE_STOPPING && space_exists(&book->space, w->placement))
             vec_push(&book->leaving, key->job);
         book->has_extra |= w->placement.len > w->demand.min_gpus && demand_elastic(&w->demand);
     }
@@ -264,7 +264,7 @@ static void try_job(struct book *book, const struct key *key, struct plan *plan)
 /* A job with a claim, or one that failed not long ago. */
 static void try_special(struct book *book, const struct key *key, struct plan *plan)
 {
-    if (book_job(book, key->job)->not_before_ms > book->now)
+    if (cannot_start(book, key->job))
         return;
     if (has_claim(book, key->job))
         (void)start_claimed(book, key, plan);

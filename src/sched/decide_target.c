@@ -76,7 +76,7 @@ static void place_waiting(struct book *book, const struct key *key, struct plan 
     struct shape *shape = &book->shapes.v[key->shape];
     struct placement at = w->claim;
 
-    if (book->target.v[key->job] == 0 || w->not_before_ms > book->now) {
+    if (book->target.v[key->job] == 0 || cannot_start(book, key->job)) {
         if (w->claim.len > 0)
             plan_add(plan, ACTION_UNCLAIM, key->job, NULL, 0);
         return;

@@ -38,9 +38,9 @@ static void restore_one(struct book *book, const struct key *key, struct plan *p
 {
     const struct workload *w = book_job(book, key->job);
 
-    if (w->claim.len == 0 || w->phase == PHASE_RUNNING)
+    if (w->claim.len == 0 || w->phase == PHASE_RUNNING || w->phase == PHASE_STARTING)
         return;
-    if (claim_holds(book, w)) {
+    if (!w->blocked && claim_holds(book, w)) {
         space_claim(&book->space, &w->demand, w->claim, 1);
     } else {
         plan_add(plan, ACTION_UNCLAIM, key->job, NULL, 0);
@@ -102,10 +102,11 @@ static void find_victims(struct book *book, const struct key *waiter)
     for (size_t i = book->running.len; i-- > 0 && (outranked || book->has_extra);) {
         const struct key *key = &book->running.v[i];
         const struct workload *w = book_job(book, key->job);
-        struct victim victim = {*key, workload_lost_gpu_ms(w, book->now), false, false};
+        struct victim victim = {
+            .key = *key, .lost_gpu_ms = workload_lost_gpu_ms(w, book->now), .asked = !w->resumable};
 
         outranked = outranked && book->policy->outranks(book, waiter, key);
-        if (!may_stop(book, key->job) || !space_exists(&book->space, w->placement))
+        if (!may_stop_asked(book, key->job) || !space_exists(&book->space, w->placement))
             continue;
         if (outranked)
             vec_push(&book->victims, victim);
@@ -191,7 +192,8 @@ static bool gather(struct book *book, const struct key *waiter, struct attempt *
 
         if (!victim->shrink && !book->policy->outranks(book, waiter, &victim->key))
             break;
-        if (victim->taken || w->demand.max_gpus == 0 || !victim_helps(&w->placement, a->query.nodes))
+        if (victim->taken || (victim->asked && !book_job(book, waiter->job)->asked) ||
+            w->demand.max_gpus == 0 || !victim_helps(&w->placement, a->query.nodes))
             continue;
         if (demand_elastic(&w->demand) && already_out(a, victim)) {
             VEC_EACH(&a->out, other)

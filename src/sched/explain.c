@@ -126,7 +126,7 @@ static uint32_t in_the_way(const struct book *book, const struct plan *plan, uin
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);
 
-        for (uint32_t i = 0; w->phase == PHASE_PREEMPTING && i < w->placement.len; i++)
+        for (uint32_t i = 0; w->phase == PHASE_STOPPING && i < w->placement.len; i++)
             for (uint32_t k = 0; k < claim.len; k++)
                 if (w->placement.v[i].node == claim.v[k].node && w->placement.v[i].card == claim.v[k].card)
                     return key->job;
@@ -141,7 +141,9 @@ static void set_reason(const struct book *book, const struct plan *plan, const s
 
     wait->reason = WAIT_ORDER;
     wait->about = SCHED_NONE;
-    if (key->special && book_job(book, key->job)->not_before_ms > book->now) {
+    if (key->special && book_job(book, key->job)->blocked) {
+        wait->reason = WAIT_BLOCKED;
+    } else if (key->special && book_job(book, key->job)->not_before_ms > book->now) {
         wait->reason = WAIT_BACKOFF;
     } else if (mark == MARK_CLAIMS || (key->special && has_claim(book, key->job))) {
         wait->reason = WAIT_VICTIM;
@@ -159,7 +161,7 @@ static void set_start(const struct book *book, const struct key *key, struct chu
     const struct book_job *of = &book->jobs.v[key->job];
     int64_t at = INT64_MAX;
 
-    if (!wait_is_never(wait->reason))
+    if (!wait_is_never(wait->reason) && wait->reason != WAIT_BLOCKED)
         at = of->milli == 0 ? book->now : chunks_take(chunks, of->milli, of->rest_ms);
     if (at != INT64_MAX && key->special && at < book_job(book, key->job)->not_before_ms)
         at = book_job(book, key->job)->not_before_ms;

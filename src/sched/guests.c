@@ -130,7 +130,7 @@ void guests_place(struct book *book, struct plan *plan)
         struct placement at;
         uint32_t host;
 
-        if (demand_whole(&w->demand) || book->target.v[key->job] > 0 || w->not_before_ms > book->now ||
+        if (demand_whole(&w->demand) || book->target.v[key->job] > 0 || cannot_start(book, key->job) ||
             taken[key->job])
             continue;
         if (tried++ == GUESTS_TRIED)

@@ -191,22 +191,33 @@ static int step(const struct workload *w, enum change change, enum phase *ret, s
     return 0;
 }
 
-static int start(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+static int place(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
 {
     struct workload *w = &live->jobs.v[job];
     enum phase next = w->phase;
 
-    if (step(w, CHANGE_START, &next, err) < 0)
+    if (step(w, CHANGE_PLACE, &next, err) < 0)
         return -1;
     if (!space_fits(&live->book.space, &w->demand, event->slots))
         return err_set(err, ERR_INVALID, "job '%s': its place is not free", w->name ? w->name : "");
     w->restarts += w->phase == PHASE_PREEMPTED;
     w->phase = next;
-    w->started_ms = event->at_ms;
-    w->saved_ms = 0;
+    w->started_ms = w->saved_ms = 0;
     set_placement(&w->placement, event->slots);
     set_placement(&w->claim, (struct placement){0});
     book_use(&live->book, job, 1);
+    order_change(&live->book, job, false);
+    return 0;
+}
+
+static int runs(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    struct workload *w = &live->jobs.v[job];
+
+    if (step(w, CHANGE_START, &w->phase, err) < 0)
+        return -1;
+    if (w->started_ms == 0)
+        w->started_ms = event->at_ms ? event->at_ms : -1; /* a simulation begins at 0, which says "not yet" */
     order_change(&live->book, job, false);
     return 0;
 }
@@ -219,17 +230,42 @@ static int ask_stop(struct live *live, uint32_t job, const struct live_event *ev
     return step(w, CHANGE_ASK_STOP, &w->phase, err);
 }
 
+static int unask(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    struct workload *w = &live->jobs.v[job];
+
+    (void)event;
+    if (step(w, workload_runs(w) ? CHANGE_UNASK_STOP : CHANGE_UNASK_EARLY, &w->phase, err) < 0)
+        return -1;
+    set_placement(&w->claim, (struct placement){0});
+    order_change(&live->book, job, false);
+    return 0;
+}
+
+static enum change stop_change(const struct workload *w, enum change said)
+{
+    if (said != CHANGE_PLACE)
+        return said;
+    return w->phase == PHASE_STOPPING   ? CHANGE_STOPPED
+           : w->phase == PHASE_STARTING ? CHANGE_GIVE_BACK
+                                        : CHANGE_LOST;
+}
+
 static int stopped(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
 {
     struct workload *w = &live->jobs.v[job];
     enum phase next = w->phase;
 
-    if (step(w, w->phase == PHASE_PREEMPTING ? CHANGE_STOPPED : CHANGE_LOST, &next, err) < 0)
+    if (step(w, stop_change(w, event->change), &next, err) < 0)
         return -1;
+    if (!phase_is_waiting(next))
+        return err_set(err, ERR_CONFLICT, "job '%s' would be %s: it does not wait", w->name ? w->name : "",
+                       phase_name(next));
     book_use(&live->book, job, -1);
     w->queue_ms = las_queue_ms(&live->view.options, w, event->at_ms);
     w->attained_gpu_ms = workload_attained(w, event->at_ms);
     w->phase = next;
+    w->started_ms = w->saved_ms = 0;
     set_placement(&w->placement, (struct placement){0});
     order_change(&live->book, job, false);
     return 0;
@@ -265,6 +301,35 @@ static int relabel(struct live *live, uint32_t job, const struct live_event *eve
     return 0;
 }
 
+static int block(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    (void)err;
+    live->jobs.v[job].blocked = event->blocked;
+    order_change(&live->book, job, false);
+    return 0;
+}
+
+static int change(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
+{
+    struct workload *w = &live->jobs.v[job];
+    const struct workload *to = &event->workload;
+    const char *fault = demand_fault(&to->demand);
+
+    if (fault)
+        return err_set(err, ERR_INVALID, "workload: %s", fault);
+    book_use(&live->book, job, -1);
+    w->demand = to->demand;
+    book_use(&live->book, job, 1);
+    w->selector = copy_selector(live, to->selector);
+    w->keep = to->keep;
+    w->asked = to->asked;
+    w->resumable = to->resumable;
+    w->epochs_total = to->epochs_total;
+    w->not_before_ms = to->not_before_ms;
+    order_change(&live->book, job, false);
+    return 0;
+}
+
 static int end(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
 {
     (void)err;
@@ -277,8 +342,9 @@ static int end(struct live *live, uint32_t job, const struct live_event *event, 
 }
 
 static int (*const handlers[])(struct live *, uint32_t, const struct live_event *, struct err *) = {
-    [LIVE_START] = start, [LIVE_ASK_STOP] = ask_stop, [LIVE_CLAIM] = claim, [LIVE_STOPPED] = stopped,
-    [LIVE_EPOCH] = epoch, [LIVE_RELABEL] = relabel,   [LIVE_END] = end,
+    [LIVE_PLACE] = place, [LIVE_RUNS] = runs,       [LIVE_ASK_STOP] = ask_stop, [LIVE_UNASK] = unask,
+    [LIVE_CLAIM] = claim, [LIVE_STOPPED] = stopped, [LIVE_EPOCH] = epoch,       [LIVE_RELABEL] = relabel,
+    [LIVE_BLOCK] = block, [LIVE_CHANGE] = change,   [LIVE_END] = end,
 };
 
 int live_apply(struct live *live, const struct live_event *event, struct err *err)
@@ -368,9 +434,10 @@ static uint64_t digest(uint64_t hash, uint64_t value)
 
 static uint64_t digest_job(uint64_t hash, const struct workload *w)
 {
-    const uint64_t numbers[] = {w->id,          (uint64_t)w->phase,      (uint64_t)w->priority,
-                                w->epochs_done, w->attained_gpu_ms,      w->restarts,
-                                w->claim.len,   (uint64_t)w->started_ms, (uint64_t)w->saved_ms};
+    const uint64_t numbers[] = {
+        w->id,       (uint64_t)w->phase, (uint64_t)w->priority,   w->epochs_done,        w->attained_gpu_ms,
+        w->restarts, w->claim.len,       (uint64_t)w->started_ms, (uint64_t)w->saved_ms, w->blocked,
+        w->resumable};
 
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
         hash = digest(hash, numbers[i]);

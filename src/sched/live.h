@@ -13,12 +13,16 @@
 
 enum live_event_type {
     LIVE_ADD,      /* `workload`: new, or as a whole in place of the one with that id */
-    LIVE_START,    /* it runs on `slots` */
+    LIVE_PLACE,    /* it holds `slots` and is being started */
+    LIVE_RUNS,     /* a node reports it running */
     LIVE_ASK_STOP, /* the stop was sent */
+    LIVE_UNASK,    /* the stop was withdrawn; its claim goes with it */
     LIVE_CLAIM,    /* `slots` are kept for it; none: no longer */
-    LIVE_STOPPED,  /* it left with the stop outstanding, or was lost: waits again */
+    LIVE_STOPPED,  /* it waits again, by `change`; its claim stays */
     LIVE_EPOCH,    /* epochs_done */
     LIVE_RELABEL,  /* priority, user */
+    LIVE_BLOCK,    /* `blocked`, or no longer */
+    LIVE_CHANGE,   /* of `workload`: demand, selector, keep, asked, resumable, epochs_total, not_before_ms */
     LIVE_END,      /* succeeded, failed, cancelled or deleted: forgotten */
 };
 
@@ -26,8 +30,11 @@ struct live_event {
     enum live_event_type type;
     uint64_t id;
     int64_t at_ms;
-    struct workload workload; /* LIVE_ADD */
-    struct placement slots;   /* LIVE_START, LIVE_CLAIM */
+    struct workload workload; /* LIVE_ADD, LIVE_CHANGE */
+    struct placement slots;   /* LIVE_PLACE, LIVE_CLAIM */
+    /* LIVE_STOPPED: CHANGE_STOPPED, _LOST, _RETRY or _GIVE_BACK; CHANGE_PLACE (0): as its phase tells. */
+    enum change change;
+    bool blocked;
     uint32_t epochs_done;
     int32_t priority;
     const char *user;

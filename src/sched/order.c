@@ -259,7 +259,7 @@ static int64_t rest_or_end(const struct book *book, uint32_t job)
 
     if (!phase_holds(w->phase))
         return book_rest_ms(book, job, w->demand.min_gpus);
-    if (book->view->forecasts && book->view->forecasts[job].points > 0)
+    if ((book->view->forecasts && book->view->forecasts[job].points > 0) || !workload_runs(w))
         return 0; /* is not asked for */
     forecast_declared(w, since, &declared);
     return since + (int64_t)(forecast_seconds(&declared, workload_gpus(w), false) * 1000);
@@ -308,7 +308,7 @@ static void push_key(struct book *book, uint32_t job)
     const struct workload *w = book_job(book, job);
     struct key key = {.job = job, .user = book->jobs.v[job].user, .shape = book->jobs.v[job].shape};
 
-    key.special = w->claim.len > 0 || w->not_before_ms > 0;
+    key.special = w->claim.len > 0 || w->not_before_ms > 0 || w->blocked;
     book->policy->key(book, job, key.k);
     memcpy(book->jobs.v[job].k, key.k, sizeof(key.k));
     book->jobs.v[job].queued = true;

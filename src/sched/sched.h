@@ -95,6 +95,7 @@ enum wait_reason {
     WAIT_HELD,       /* free GPUs are kept for `about`, which is ahead */
     WAIT_PROTECTED,  /* those it may displace are in their last epoch or have just started */
     WAIT_BACKOFF,    /* until its not_before */
+    WAIT_BLOCKED,    /* something outside sched keeps it from starting; who said so knows what */
     WAIT_NO_NODE,    /* no node has that many GPUs, or that much CPU and memory */
     WAIT_NO_CARD,    /* no card has that much memory */
     WAIT_NO_LABEL,   /* no node has the labels it asks for */
@@ -108,7 +109,7 @@ struct wait {
     enum wait_reason reason;
     uint32_t about;                             /* a job the reason names, or SCHED_NONE */
     int64_t ordinal;                            /* thousandths of a GPU; fair's rank */
-    int64_t start_ms, start_lo_ms, start_hi_ms; /* estimate; INT64_MAX: never on this cluster */
+    int64_t start_ms, start_lo_ms, start_hi_ms; /* estimate; INT64_MAX: never as things are */
 };
 
 /* Zero-initialised is empty; can be used again and again. */

@@ -244,10 +244,11 @@ void targets_by_speed(struct book *book)
         const struct workload *w = book_job(book, key->job);
         uint32_t gpus = workload_gpus(w);
 
-        if (w->phase != PHASE_RUNNING || gpus == 0 || !may_stop(book, key->job)) {
-            book->target.v[key->job] = w->phase == PHASE_RUNNING ? (gpus ? gpus : 1) : 0;
-            left -=
-                book->role.v[key->job] == ROLE_GUEST || w->phase != PHASE_RUNNING ? 0 : gpus * (int64_t)1000;
+        if (gpus == 0 || !may_stop(book, key->job)) {
+            bool stays = w->phase != PHASE_STOPPING;
+
+            book->target.v[key->job] = stays ? (gpus ? gpus : 1) : 0;
+            left -= stays && book->role.v[key->job] != ROLE_GUEST ? gpus * (int64_t)1000 : 0;
         } else {
             len += add_claimant(book, key->job, &v[len]);
         }
@@ -257,7 +258,7 @@ void targets_by_speed(struct book *book)
 
         if (w->demand.max_gpus == 0)
             book->target.v[key->job] = 1;
-        else if (!book->shapes.v[key->shape].failed && w->not_before_ms <= book->now)
+        else if (!book->shapes.v[key->shape].failed && !cannot_start(book, key->job))
             len += add_claimant(book, key->job, &v[len]);
     }
     weigh(book, v, len, all);

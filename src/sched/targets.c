@@ -46,7 +46,7 @@ static int64_t keep_running(struct book *book, bool all)
         const struct workload *w = book_job(book, key->job);
         uint32_t gpus = workload_gpus(w);
 
-        if (w->phase != PHASE_RUNNING || (!all && gpus > 0 && may_stop(book, key->job)))
+        if (w->phase == PHASE_STOPPING || (!all && gpus > 0 && may_stop(book, key->job)))
             continue;
         book->target.v[key->job] = gpus ? gpus : 1;
         taken += gpus * card_milli(book, key->job);
@@ -60,7 +60,7 @@ static bool give(struct book *book, const struct key *key, uint32_t gpus, int64_
 
     if (book->target.v[key->job] > 0)
         return true;
-    if (book->shapes.v[key->shape].failed || book_job(book, key->job)->not_before_ms > book->now)
+    if (book->shapes.v[key->shape].failed || cannot_start(book, key->job))
         return true; /* does not count as one that has to wait for GPUs */
     if (need > *left)
         return false;
@@ -80,7 +80,7 @@ void targets_in_order(struct book *book, bool preemptive)
         const struct key *key = running ? &book->running.v[r++] : &book->waiting.v[w++];
         const struct workload *job = book_job(book, key->job);
 
-        if (running && job->phase != PHASE_RUNNING)
+        if (running && job->phase == PHASE_STOPPING)
             continue;
         if (!give(book, key, running ? workload_gpus(job) : job->demand.min_gpus, &left) && !preemptive)
             return;

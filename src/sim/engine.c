@@ -280,7 +280,8 @@ static void arrive(struct run *run, uint32_t index)
                                        .demand = demand_of(run, index),
                                        .submit_ms = ms_of(job->submit_s),
                                        .declared_ms = ms_of(job->declared_s),
-                                       .can_checkpoint = true};
+                                       .can_checkpoint = true,
+                                       .resumable = true};
     if (run->rules.at_epochs)
         event.workload.epochs_total =
             job->announced ? job->announced : run->trace->model->epochs(run->trace, index);
@@ -353,12 +354,14 @@ static double restart_cost(const struct run *run, uint32_t index)
 
 static bool start(struct run *run, uint32_t index, const struct slot *slots, uint32_t len)
 {
-    struct live_event event = {.type = LIVE_START, .id = index + 1, .at_ms = ms_of(run->now)};
+    struct live_event event = {.type = LIVE_PLACE, .id = index + 1, .at_ms = ms_of(run->now)};
     struct run_job *j = &run->jobs[index];
 
     event.slots = (struct placement){slots, len};
     if (j->running || live_apply(run->live, &event, NULL) < 0)
         return false;
+    event.type = LIVE_RUNS;
+    (void)live_apply(run->live, &event, NULL);
     account(run);
     j->slots = mem_realloc(j->slots, sizeof(*slots) * len);
     memcpy(j->slots, slots, sizeof(*slots) * len);

@@ -111,7 +111,7 @@ void promise_look(struct promise *p, int64_t now_ms)
         if (phase_is_over(w->phase))
             continue;
         mark(p, w->claim, CARD_TAKEN);
-        mark(p, w->placement, w->phase == PHASE_PREEMPTING ? CARD_LEAVING : CARD_TAKEN);
+        mark(p, w->placement, w->phase == PHASE_STOPPING ? CARD_LEAVING : CARD_TAKEN);
         if (phase_holds(w->phase)) {
             int64_t from = could_go(p, w);
 

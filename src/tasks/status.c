@@ -175,8 +175,8 @@ static void see_training(struct view *view, const struct object *object)
         const char *name;
         enum phase phase;
     } phases[] = {
-        {"Running", PHASE_RUNNING},     {"Preempting", PHASE_RUNNING}, {"Preempted", PHASE_PREEMPTED},
-        {"Succeeded", PHASE_SUCCEEDED}, {"Failed", PHASE_FAILED},      {"Cancelled", PHASE_FAILED},
+        {"Running", PHASE_RUNNING},     {"Stopping", PHASE_RUNNING}, {"Preempted", PHASE_PREEMPTED},
+        {"Succeeded", PHASE_SUCCEEDED}, {"Failed", PHASE_FAILED},    {"Cancelled", PHASE_FAILED},
     };
     const struct json *doc = object_json(object, view->arena);
     const char *name = json_at_string(doc, "status.phase");

@@ -123,7 +123,7 @@ def check_fairness(shown, sorts):
         running, waiting = {}, {}
         for name, each in steps.items():
             user, state = shown[name]["user"], state_at(each, at)
-            if state in ("Running", "Preempting"):
+            if state in ("Starting", "Running", "Stopping"):
                 running.setdefault(user, []).append(name)
             elif state in ("Pending", "Preempted") and sorts[name] == "whole":
                 waiting.setdefault(user, []).append(name)

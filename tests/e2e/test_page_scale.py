@@ -151,8 +151,8 @@ def test_the_table_says_what_it_is(browser, lab):
 def test_ones_own_jobs_are_spoken_of(browser, lab):
     shown(browser, lab)
     mine = next(j for j in lab.jobs.values() if j["mine"] and j["state"] == "Running")
-    lab.touch([mine["id"]], state="Preempting")
-    browser.wait_js("return document.getElementById('say').textContent === arguments[0]", f"{mine['name']}: Preempting")
+    lab.touch([mine["id"]], state="Stopping")
+    browser.wait_js("return document.getElementById('say').textContent === arguments[0]", f"{mine['name']}: Stopping")
     lab.touch([mine["id"]], state="Running")
 
 

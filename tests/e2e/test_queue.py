@@ -62,7 +62,7 @@ def test_a_first_gpu_displaces_a_larger_ordinal_at_an_epoch(node):
     ended = state(node, "b1", "Succeeded")
     assert ended["waitedSeconds"] < 5
     row = until(node, "a4", lambda row: "Preempted" in states(row) and row["state"] == "Running", "resumed")
-    step = next(s for s in row["history"] if s["state"] == "Preempting")
+    step = next(s for s in row["history"] if s["state"] == "Stopping")
     assert step["byName"] == "b1" and "bob's 1st GPU job b1" in step["reason"]
     assert row["restarts"] == 1 and row["lostSeconds"] < 2
     assert all("Preempted" not in states(show(node, f"a{i}")) for i in range(1, 4))
@@ -98,7 +98,7 @@ def test_elastic_jobs_give_back_what_others_need(node):
     row = until(node, "wide", lambda row: row["restarts"] >= 1 and row["state"] == "Running", "resized")
     sizes = [s["gpus"] for s in row["history"] if s["state"] == "Running"]
     assert sizes[0] == 4 and sizes[1] < 4
-    assert any(s["state"] == "Preempting" and "narrow" in s["reason"] for s in row["history"])
+    assert any(s["state"] == "Stopping" and "narrow" in s["reason"] for s in row["history"])
 
 
 def test_shares_lie_on_one_card_and_never_beyond_it(node):

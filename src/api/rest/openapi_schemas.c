@@ -233,7 +233,7 @@ const char openapi_schemas[] =
     "    kind: {type: string}\n"
     "    namespace: {type: string}\n"
     "    name: {type: string}\n"
-    "    state: {type: string, enum: [Pending, Running, Preempting, Preempted, Succeeded, Failed, Cancelled]}\n"
+    "    state: {type: string, enum: [Pending, Starting, Running, Stopping, Preempted, Succeeded, Failed, Cancelled]}\n"
     "    reason: {type: string}\n"
     "    position: {type: integer, nullable: true}\n"
     "    gpus: {type: integer}\n"

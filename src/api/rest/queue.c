@@ -241,7 +241,7 @@ static bool runs(const struct json *job)
 {
     const char *state = json_string_or(json_get(job, "state"), "");
 
-    return streq(state, "Running") || streq(state, "Preempting");
+    return streq(state, "Starting") || streq(state, "Running") || streq(state, "Stopping");
 }
 
 void rest_old_state(struct call *call, const char *id)

@@ -86,6 +86,12 @@ static void test_a_stop_loses_what_came_after_the_last_checkpoint(void **state)
     assert_int_equal(workload_attained(&w, 6000), 50 + 2 * 5000);
     w.phase = PHASE_PREEMPTED;
     assert_int_equal(workload_attained(&w, 6000), 50);
+    w.phase = PHASE_STARTING;
+    w.started_ms = w.saved_ms = 0;
+    assert_int_equal(workload_attained(&w, 6000), 50);
+    assert_int_equal(workload_lost_gpu_ms(&w, 6000), 0);
+    w.phase = PHASE_STOPPING; /* asked before it ran */
+    assert_int_equal(workload_attained(&w, 6000), 50);
 }
 
 int main(void)

@@ -33,8 +33,11 @@ static struct workload *job(struct fixture *f, const char *name, const char *use
 {
     struct workload *w = &f->jobs[f->view.job_count++];
 
-    *w = (struct workload){
-        .id = f->view.job_count, .name = name, .user = user, .submit_ms = f->view.job_count};
+    *w = (struct workload){.id = f->view.job_count,
+                           .name = name,
+                           .user = user,
+                           .submit_ms = f->view.job_count,
+                           .resumable = true};
     w->demand.min_gpus = w->demand.max_gpus = gpus;
     return w;
 }
@@ -173,7 +176,7 @@ static void test_a_claim_starts_when_the_place_is_empty(void **state)
     a1 = running(&f, job(&f, "a1", "ann", 1), 0);
     b1 = job(&f, "b1", "bob", 1);
     b1->claim = (struct placement){&claim, 1};
-    a1->phase = PHASE_PREEMPTING;
+    a1->phase = PHASE_STOPPING;
     job(&f, "c1", "cem", 1);
     decide(&f, "fair");
     assert_int_equal(f.plan.actions.len, 0);
@@ -381,9 +384,50 @@ static void test_pressure_takes_the_fewest_gpus_that_are_in_time(void **state)
     done(&f);
 }
 
+static void test_what_cannot_resume_makes_room_only_for_who_asked(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    init(&f, 1, 1);
+    running(&f, job(&f, "bob-1", "bob", 1), 1); /* on a card the node does not have: bob's first */
+    struct workload *pod = running(&f, job(&f, "bob-2", "bob", 1), 0), *w = job(&f, "ann-1", "ann", 1);
+
+    pod->resumable = false;
+    decide(&f, "fair");
+    assert_null(action_of(&f, pod));
+    w->asked = true;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, pod)->type, ACTION_PREEMPT);
+    plan_done(&f.plan);
+}
+
+static void test_a_blocked_job_is_not_started_and_displaces_nobody(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    init(&f, 1, 2);
+    running(&f, job(&f, "bob-1", "bob", 1), 0);
+    struct workload *later = running(&f, job(&f, "bob-2", "bob", 1), 1), *w = job(&f, "ann-1", "ann", 1);
+
+    w->blocked = true;
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    assert_int_equal(f.plan.waits.v[0].reason, WAIT_BLOCKED);
+    later->phase = PHASE_CANCELLED;
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    decide(&f, "berth");
+    assert_int_equal(f.plan.actions.len, 0);
+    plan_done(&f.plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_cannot_resume_makes_room_only_for_who_asked),
+        cmocka_unit_test(test_a_blocked_job_is_not_started_and_displaces_nobody),
         cmocka_unit_test(test_a_first_gpu_job_displaces_a_second_and_says_so),
         cmocka_unit_test(test_equal_ordinals_displace_nobody),
         cmocka_unit_test(test_within_a_rank_the_least_lost_work_goes),

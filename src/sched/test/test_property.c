@@ -112,10 +112,10 @@ static void check_first_gpu(const struct world *world, const struct plan *plan, 
     VEC_EACH(&book.running, key) {
         const struct workload *w = book_job(&book, key->job);
 
-        if (w->phase == PHASE_PREEMPTING || (w->demand.max_gpus > 0 && may_stop(&book, key->job) &&
-                                             has_larger_rank(w, book.jobs.v[key->job].ordinal)))
+        if (w->phase == PHASE_STOPPING || (w->demand.max_gpus > 0 && may_stop(&book, key->job) &&
+                                           has_larger_rank(w, book.jobs.v[key->job].ordinal)))
             book_use(&book, key->job, -1);
-        if (w->phase == PHASE_PREEMPTING && w->claim.len)
+        if (w->phase == PHASE_STOPPING && w->claim.len)
             space_use(&book.space, &w->demand, w->claim, 1);
     }
     for (uint32_t i = 0; i < view->job_count; i++)
@@ -136,7 +136,8 @@ static void check_first_gpus(const struct world *world, const struct plan *plan)
         const struct workload *w = &view->jobs[wait->job];
 
         if (w->user && w->demand.max_gpus > 0 && wait->ordinal <= 1000 && w->claim.len == 0 &&
-            wait->reason != WAIT_VICTIM && wait->reason != WAIT_BACKOFF && wait->reason != WAIT_HELD)
+            wait->reason != WAIT_VICTIM && wait->reason != WAIT_BACKOFF && wait->reason != WAIT_BLOCKED &&
+            wait->reason != WAIT_HELD)
             check_first_gpu(world, plan, wait);
     }
 }
@@ -183,7 +184,7 @@ static void check_drain(struct world *world)
     for (uint32_t i = 0; i < view->job_count; i++)
         assert_false(phase_holds(view->jobs[i].phase));
     VEC_EACH(&world->plan.waits, wait)
-        if (!wait_is_never(wait->reason))
+        if (!wait_is_never(wait->reason) && wait->reason != WAIT_BLOCKED)
             fail_msg("job %u still waits: reason %d", wait->job, (int)wait->reason);
 }
 

@@ -92,7 +92,8 @@ static struct demand random_demand(struct world *world)
 void world_add(struct world *world)
 {
     static const struct label zone[] = {{"zone", "a"}};
-    struct workload w = {.id = world->next_id++, .phase = PHASE_PENDING, .submit_ms = world->now};
+    struct workload w = {
+        .id = world->next_id++, .phase = PHASE_PENDING, .submit_ms = world->now, .resumable = true};
 
     w.name = arena_printf(&world->arena, "job-%llu", (unsigned long long)(w.id * 7 % 101));
     w.user = users[world_random(world, 5)];
@@ -102,6 +103,7 @@ void world_add(struct world *world)
     w.can_checkpoint = world_random(world, 2);
     w.declared_ms = world_random(world, 3) * 3600000;
     w.keep = world_random(world, 12) == 0;
+    w.resumable = world_random(world, 8) != 0;
     if (world_random(world, 6) == 0)
         w.selector = (struct labels){zone, 1};
     if (world_random(world, 10) == 0)
@@ -124,7 +126,7 @@ void world_decide(struct world *world)
         }
         switch (action->type) {
         case ACTION_START:
-            event.type = LIVE_START;
+            event.type = LIVE_PLACE;
             break;
         case ACTION_PREEMPT:
         case ACTION_RESIZE:
@@ -136,6 +138,8 @@ void world_decide(struct world *world)
             break;
         }
         world_apply(world, event);
+        if (action->type == ACTION_START && world_random(world, 4))
+            world_apply(world, (struct live_event){.type = LIVE_RUNS, .id = event.id});
     }
 }
 
@@ -151,7 +155,7 @@ bool world_end_one(struct world *world, uint32_t n)
     for (n %= count; at < view->job_count; at++)
         if (phase_holds(view->jobs[at].phase) && n-- == 0)
             break;
-    if (view->jobs[at].phase == PHASE_PREEMPTING)
+    if (view->jobs[at].phase == PHASE_STOPPING || (view->jobs[at].phase == PHASE_STARTING && n % 2))
         world_apply(world, (struct live_event){.type = LIVE_STOPPED, .id = view->jobs[at].id});
     else
         world_apply(world, (struct live_event){.type = LIVE_END, .id = view->jobs[at].id});
@@ -167,10 +171,20 @@ static void touch_any(struct world *world)
     if (view->job_count == 0 || phase_is_over(view->jobs[job].phase))
         return;
     event.id = view->jobs[job].id;
+    event.blocked = view->jobs[job].blocked ? false : world_random(world, 2);
+    event.workload = view->jobs[job];
+    event.workload.keep = world_random(world, 8) == 0;
+    event.workload.asked = world_random(world, 4) == 0;
     event.priority = (int32_t)world_random(world, 5) - 2;
     event.user = world_random(world, 8) ? view->jobs[job].user : users[world_random(world, 5)];
     event.epochs_done = view->jobs[job].epochs_done + 1;
-    if (world_random(world, 5) == 0)
+    if (view->jobs[job].phase == PHASE_STARTING && world_random(world, 2))
+        event.type = LIVE_RUNS;
+    else if (view->jobs[job].phase == PHASE_STOPPING && world_random(world, 4) == 0)
+        event.type = LIVE_UNASK;
+    else if (world_random(world, 4) == 0)
+        event.type = world_random(world, 2) ? LIVE_BLOCK : LIVE_CHANGE;
+    else if (world_random(world, 5) == 0)
         event.type = LIVE_END;
     else if (phase_holds(view->jobs[job].phase) && world_random(world, 2))
         event.type = world_random(world, 8) ? LIVE_EPOCH : LIVE_STOPPED;
