@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "objects/kind.h"
 #include "store/dbfile.h"
+#include "store/disk_internal.h"
 #include "store/store.h"
 
 #include <assert.h>
@@ -63,6 +64,7 @@ struct list {
 
 struct db {
     sqlite3 *sql;
+    struct store_disk *disk; /* whose `sql` is; NULL: a file, or SQLite's own memory */
     sqlite3_stmt *stmts[STMTS];
     int event_fd;
     bool started;
@@ -108,7 +110,7 @@ void db_batch_free(struct db_batch *batch)
     free(batch);
 }
 
-int db_open(const char *path, struct db **ret, struct err *err)
+static struct db *db_new(void)
 {
     struct db *db = NEW(struct db);
 
@@ -117,6 +119,20 @@ int db_open(const char *path, struct db **ret, struct err *err)
     list_take(&db->done);
     pthread_mutex_init(&db->lock, NULL);
     pthread_cond_init(&db->changed, NULL);
+    return db;
+}
+
+void db_open_disk(struct store_disk *disk, struct db **ret)
+{
+    *ret = db_new();
+    (*ret)->disk = disk;
+    (*ret)->sql = disk->sql;
+}
+
+int db_open(const char *path, struct db **ret, struct err *err)
+{
+    struct db *db = db_new();
+
     if (dbfile_open(path, &db->sql, err) < 0) {
         db_close(db);
         return -1;
@@ -150,7 +166,8 @@ void db_close(struct db *db)
     free_batches(list_take(&db->done));
     for (size_t i = 0; i < STMTS; i++)
         sqlite3_finalize(db->stmts[i]);
-    dbfile_close(db->sql);
+    if (!db->disk)
+        dbfile_close(db->sql);
     fd_close(db->event_fd);
     pthread_mutex_destroy(&db->lock);
     pthread_cond_destroy(&db->changed);
@@ -318,14 +335,20 @@ static int write_batch(struct db *db, struct db_batch *batch)
 
 static int write_all(struct db *db, struct db_batch *batches, struct err *err)
 {
-    int result = run(db, STMT_BEGIN);
+    int result;
 
+    if (db->disk && !disk_takes(db->disk, err))
+        return -1;
+    result = run(db, STMT_BEGIN);
     for (struct db_batch *it = batches; it && result == 0; it = it->next)
         result = write_batch(db, it);
     if (result == 0)
         result = run(db, STMT_COMMIT);
-    if (result == 0)
+    if (result == 0) {
+        if (db->disk)
+            disk_committed(db->disk);
         return 0;
+    }
     sql_error(db, err, "commit");
     if (!sqlite3_get_autocommit(db->sql))
         sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
@@ -368,7 +391,8 @@ bool db_commit(struct db *db, struct db_batch *batch)
     bool idle;
 
     pthread_mutex_lock(&db->lock);
-    idle = !db->writing && !db->broken && !db->waiting.head && !db->done.head;
+    idle = !(db->disk && db->disk->stopped) && !db->writing && !db->broken && !db->waiting.head &&
+           !db->done.head;
     if (idle)
         db->writing = true;
     pthread_mutex_unlock(&db->lock);
@@ -418,6 +442,8 @@ int db_start(struct db *db, struct err *err)
 
     if (prepare(db, err) < 0)
         return -1;
+    if (db->disk)
+        return 0;
     if ((db->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         return err_errno(err, errno, "eventfd");
     pthread_attr_init(&attr);
@@ -451,7 +477,7 @@ struct db_batch *db_done(struct db *db)
     struct db_batch *batches;
     uint64_t count;
 
-    while (read(db->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+    while (db->event_fd >= 0 && read(db->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
         ;
     pthread_mutex_lock(&db->lock);
     batches = list_take(&db->done);
@@ -569,8 +595,25 @@ int db_records(struct db *db, const struct record_query *query,
     return result;
 }
 
+/* What the thread does for a file. */
+static void write_waiting(struct db *db)
+{
+    struct db_batch *batches;
+
+    if (db->disk->stopped || db->broken || !db->waiting.head)
+        return;
+    batches = list_take(&db->waiting);
+    db->writing = true;
+    transact(db, batches);
+    pthread_mutex_unlock(&db->lock);
+}
+
 void db_wait(struct db *db)
 {
+    if (db->disk) {
+        write_waiting(db);
+        return;
+    }
     pthread_mutex_lock(&db->lock);
     while (db->writing || (db->waiting.head && !db->broken))
         pthread_cond_wait(&db->changed, &db->lock);

@@ -45,6 +45,9 @@ void db_batch_free(struct db_batch *batch);
 /* ERR_UNSUPPORTED: made by a newer Berth. ERR_CONFLICT: another process has it open. ERR_INVALID: it is
  * no database of Berth's, or damaged. */
 int db_open(const char *path, struct db **ret, struct err *err);
+/* On a disk in memory (disk.h): db_start starts no thread; what is submitted waits for db_wait. */
+struct store_disk;
+void db_open_disk(struct store_disk *disk, struct db **ret);
 /* Stops the thread after everything submitted is written. */
 void db_close(struct db *db); /* NULL is fine */
 

@@ -8,10 +8,12 @@
  * a commit fails, these are taken back, newest first, and so are values; nobody has heard of them. */
 #include "store/store.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "objects/kind.h"
 #include "store/db.h"
+#include "store/disk_internal.h"
 #include "store/index.h"
 #include "store/values.h"
 #include "store/window.h"
@@ -22,9 +24,10 @@
 #define LOG_MODULE "store"
 #include "base/log.h"
 
-#define AT_ONCE_NS  500000 /* commits quicker than this are not worth another thread */
-#define AT_ONCE_OPS 1      /* more of them gather while the writer waits for the disk */
-#define PRUNE_BATCH 256    /* states leave the file in groups, with a commit that is made anyway */
+#define AT_ONCE_NS          500000 /* commits quicker than this are not worth another thread */
+#define AT_ONCE_OPS         1      /* more of them gather while the writer waits for the disk */
+#define DISK_WINDOW_CHANGES 500    /* of a disk in memory, whose stores are opened often */
+#define PRUNE_BATCH         256    /* states leave the file in groups, with a commit that is made anyway */
 
 struct deferred {
     void (*fn)(void *arg, const struct err *err);
@@ -60,6 +63,8 @@ struct store {
     struct loop *loop;
     struct loop_io *io;
     struct db *db;
+    struct store_disk *disk;      /* NULL: a file */
+    struct loop_timer *disk_done; /* a commit that takes time */
     struct index *index;
     struct window window;
     struct values values;
@@ -81,9 +86,11 @@ struct store {
     struct store_stats stats;
     int64_t last_record;
     int64_t commit_ns; /* how long commits take, a moving average */
+    size_t window_max; /* changes */
 };
 
 static void settle(struct store *store);
+static void store_free(struct store *store);
 static void end_turn(void *arg);
 
 /* ---- loading ---- */
@@ -166,6 +173,8 @@ static struct db_batch *gather(struct store *store)
  * does. Otherwise the loop goes on while the writer waits. */
 static bool at_once(const struct store *store, const struct db_batch *batch)
 {
+    if (store->disk)
+        return store->disk->latency_ms == 0;
     return store->commit_ns < AT_ONCE_NS && batch->ops.len <= AT_ONCE_OPS && batch->prunes.len == 0;
 }
 
@@ -186,6 +195,8 @@ static bool submit(struct store *store)
     if (at_once(store, batch) && db_commit(store->db, batch))
         return true;
     db_submit(store->db, batch);
+    if (store->disk && !loop_timer_active(store->disk_done))
+        loop_timer_set(store->disk_done, store->disk->latency_ms * NSEC_PER_MSEC);
     return false;
 }
 
@@ -508,7 +519,7 @@ void store_unwatch(struct store_watch *watch)
 static void trim(struct store *store)
 {
     while (store->window.first < store->told &&
-           (store->window.end - store->window.first > STORE_WINDOW_CHANGES ||
+           (store->window.end - store->window.first > store->window_max ||
             store->window.bytes > STORE_WINDOW_BYTES)) {
         struct change change = window_pop_first(&store->window);
 
@@ -567,12 +578,20 @@ static void on_done(void *arg, uint32_t events)
 
 /* ---- opening, closing, asking ---- */
 
-int store_open(const char *path, struct loop *loop, struct store **ret, struct err *err)
+static struct store *store_new(struct loop *loop)
 {
     struct store *store = NEW(struct store);
 
     store->loop = loop;
     store->index = index_new();
+    store->window_max = STORE_WINDOW_CHANGES;
+    return store;
+}
+
+int store_open(const char *path, struct loop *loop, struct store **ret, struct err *err)
+{
+    struct store *store = store_new(loop);
+
     if (db_open(path, &store->db, err) < 0 || load(store, err) < 0 || db_start(store->db, err) < 0) {
         store_close(store);
         return -1;
@@ -583,18 +602,69 @@ int store_open(const char *path, struct loop *loop, struct store **ret, struct e
     return 0;
 }
 
+static void on_disk_done(void *arg)
+{
+    struct store *store = arg;
+
+    db_wait(store->db);
+    on_done(store, 0);
+}
+
+int store_open_disk(struct store_disk *disk, struct loop *loop, struct store **ret, struct err *err)
+{
+    struct store *store = store_new(loop);
+
+    store->disk = disk;
+    store->window_max = DISK_WINDOW_CHANGES;
+    disk->stopped = false;
+    disk->stop_after = 0;
+    db_open_disk(disk, &store->db);
+    if (load(store, err) < 0 || db_start(store->db, err) < 0) {
+        store_free(store);
+        return -1;
+    }
+    store->disk_done = loop_timer_new(loop, on_disk_done, store);
+    trim(store);
+    *ret = store;
+    return 0;
+}
+
+static void drop_gathering(struct store *store)
+{
+    if (store->gathering)
+        db_batch_free(TAKE_PTR(store->gathering));
+    store->settled = store->writes;
+}
+
+void store_kill(struct store *store)
+{
+    const struct err err = {.code = ERR_UNAVAILABLE, .msg = "the daemon was killed"};
+
+    drop_gathering(store);
+    while (store->deferred_done < store->deferred.len) {
+        run_deferred(store, &err);
+        drop_gathering(store);
+    }
+    store_free(store);
+}
+
 void store_close(struct store *store)
 {
     if (!store)
         return;
-    if (store->io) {
+    if (store->io || store->disk_done)
         do { /* answers given here may write once more */
             submit(store);
             db_wait(store->db);
             settle(store);
-        } while (!store_durable(store));
-        loop_io_free(store->io);
-    }
+        } while (!store_durable(store) && !(store->disk && store->disk->stopped));
+    store_free(store);
+}
+
+static void store_free(struct store *store)
+{
+    loop_io_free(store->io);
+    loop_timer_free(store->disk_done);
     db_close(store->db);
     if (store->turn)
         store->turn->store = NULL;
