@@ -34,7 +34,7 @@ class Browser:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(service=Service(DRIVER), options=options)
-        self.driver.set_script_timeout(30)
+        self.driver.set_script_timeout(120)
 
     def open(self, url):
         """A fresh page: changing only what is behind # would keep the old one."""
@@ -44,14 +44,14 @@ class Browser:
     def js(self, script, *args):
         return self.driver.execute_script(script, *args)
 
-    def wait_js(self, script, *args, timeout=15, what=None):
+    def wait_js(self, script, *args, timeout=60, what=None):
         """The first true value of a script."""
         return harness.wait(lambda: self.js(script, *args), what or script, timeout)
 
     def text(self, selector="main"):
         return self.js("return [...document.querySelectorAll(arguments[0])].map((n) => n.innerText).join('\\n')", selector)
 
-    def wait_text(self, text, selector="main", timeout=15):
+    def wait_text(self, text, selector="main", timeout=60):
         return harness.wait(lambda: text in self.text(selector), f"{text!r} in {selector}", timeout)
 
     def click(self, text, selector="button, a"):

@@ -81,20 +81,40 @@ def test_two_thousand_jobs_are_drawn_at_once_and_scroll_smoothly(browser, lab):
     assert nodes < 2500 and heap < 60 and cpu < 30, figures
 
 
+COUNT_FRAMES = """
+    window.frameNumber = 0;
+    const tick = () => { window.frameNumber++; requestAnimationFrame(tick); };
+    requestAnimationFrame(tick);
+    const Source = window.EventSource;
+    window.EventSource = class extends Source {
+      addEventListener(type, listener) {
+        super.addEventListener(type, (event) => { window.arrivedIn = window.frameNumber; listener(event); });
+      }
+    };"""
+
+
 def test_a_change_is_seen_at_once(browser, lab):
-    shown(browser, lab)
+    """In frames from the event's arrival to the changed row: how long those take depends on what else the machine does."""
+    script = browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": COUNT_FRAMES})
+    try:
+        shown(browser, lab)
+        browser.wait_text("live", "#link")
+    finally:
+        browser.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
     first = browser.js("return document.querySelector('tr[data-key]:not(.group)').dataset.key")
-    took = []
+    took, frames = [], []
     for i in range(5):
-        browser.js("""window.seenAt = 0; const row = document.querySelector(`tr[data-key="${arguments[0]}"]`);
-            new MutationObserver((_, o) => requestAnimationFrame(() => { if (row.innerText.includes(arguments[1])) { window.seenAt = Date.now(); o.disconnect(); } }))
+        browser.js("""window.seen = null; const row = document.querySelector(`tr[data-key="${arguments[0]}"]`);
+            new MutationObserver((_, o) => requestAnimationFrame(() => { if (row.innerText.includes(arguments[1])) {
+                window.seen = [Date.now(), frameNumber - arrivedIn]; o.disconnect(); } }))
               .observe(row, {subtree: true, childList: true, characterData: true});""", first, f"news {i}")
         before = time.time() * 1000
         lab.touch([first], reason=f"news {i}")
-        took.append(browser.wait_js("return window.seenAt") - before)
-    took.sort()
-    note(update_ms=[round(t) for t in took])
-    assert took[2] < 200, took
+        at, waited = browser.wait_js("return window.seen")
+        took.append(at - before)
+        frames.append(waited)
+    note(update_ms=sorted(round(t) for t in took), update_frames=frames)
+    assert max(frames) <= 3, (frames, took)
 
 
 def test_many_changes_keep_the_page_quick(browser, lab):
@@ -167,7 +187,7 @@ def test_polling_takes_over_where_events_do_not_come(browser, lab):
         browser.wait_text("seen by asking", "table")
     finally:
         browser.driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
-    browser.wait_text("live", "#link", timeout=10)
+    browser.wait_text("live", "#link")
 
 
 def test_a_file_that_did_not_come_is_fetched_again(browser, lab):
