@@ -113,6 +113,17 @@ def kubectls():
     return found
 
 
+def kubectl_path(version=None):
+    """The program of a version of kubectls(); without a version, the one on PATH."""
+    return kubectls()[version] if version else shutil.which("kubectl")
+
+
+def edge_kubectls():
+    """The oldest and the newest version of kubectls(), one where there is only one; [None] where there is none."""
+    order = sorted(kubectls(), key=lambda v: [int(n) for n in re.findall(r"\d+", v)])
+    return list(dict.fromkeys([order[0], order[-1]])) if order else [None]
+
+
 class UnixConnection(http.client.HTTPConnection):
     """HTTP over a unix socket."""
 
@@ -321,7 +332,7 @@ class Daemon:
 
     def kubectl(self, *args, version=None, stdin=None, timeout=60, kubeconfig=None):
         """Runs kubectl as admin; version is one of kubectls(), else the one on PATH."""
-        program = kubectls()[version] if version else shutil.which("kubectl")
+        program = kubectl_path(version)
         env = self.program_env(**({"KUBECONFIG": str(kubeconfig)} if kubeconfig else {}))
         cache = ["--cache-dir", env["KUBECACHEDIR"]]
         return run([program, *cache, *args], stdin=stdin, env=env, timeout=timeout)

@@ -13,8 +13,7 @@ import harness
 
 VERSIONS = harness.kubectls()
 if os.environ.get("BERTH_FEW_KUBECTLS"):  # sanitizer runs: the oldest, the newest and the one on PATH
-    order = sorted(VERSIONS, key=lambda v: [int(n) for n in re.findall(r"\d+", v)])
-    VERSIONS = {v: VERSIONS[v] for v in dict.fromkeys([order[0], order[-1], next(iter(VERSIONS))])} if order else {}
+    VERSIONS = {v: VERSIONS[v] for v in dict.fromkeys([*harness.edge_kubectls(), *list(VERSIONS)[:1]]) if v}
 
 
 def minor(version):

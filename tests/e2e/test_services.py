@@ -12,8 +12,7 @@ import harness
 import podkit
 
 pytestmark = podkit.needs
-VERSIONS = sorted(harness.kubectls(), key=lambda v: [int(n) if n.isdigit() else 0 for n in v.split(".")])
-VERSIONS = [VERSIONS[0], VERSIONS[-1]] if len(VERSIONS) > 1 else [None]  # one reads Endpoints, one slices
+VERSIONS = harness.edge_kubectls()  # one reads Endpoints, one slices
 
 # Answers every connection with its own name, on a port and with a readiness that files decide.
 SERVER = """

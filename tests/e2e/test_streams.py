@@ -27,9 +27,8 @@ import pytest
 import harness
 
 SERVER = harness.BUILD / "src" / "api" / "stream_server"
-VERSIONS = sorted(harness.kubectls(), key=lambda v: [int(n) if n.isdigit() else 0 for n in v.split(".")])
-if os.environ.get("BERTH_FEW_KUBECTLS") and VERSIONS:  # sanitizer runs: the oldest and the newest
-    VERSIONS = list(dict.fromkeys([VERSIONS[0], VERSIONS[-1]]))
+# Sanitizer runs: the oldest and the newest.
+VERSIONS = harness.edge_kubectls() if os.environ.get("BERTH_FEW_KUBECTLS") else list(harness.kubectls()) or [None]
 NS = "/api/v1/namespaces/default"
 
 
@@ -97,7 +96,7 @@ class StreamServer(harness.Daemon):
         if version == "berth":
             return [harness.BERTH, *args], self.program_env(BERTH_SERVER=f"unix:{self.socket}")
         env = self.program_env()
-        return [harness.kubectls()[version], "--cache-dir", env["KUBECACHEDIR"], *args], env
+        return [harness.kubectl_path(version), "--cache-dir", env["KUBECACHEDIR"], *args], env
 
     def do(self, version, *args, stdin=None, timeout=60, cwd=None):
         """Runs it with bytes; returns status, stdout, stderr."""
