@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Writes unicode_tables.c from Python's own Unicode data: run it with the Python whose str methods
-libjinja is to match (3.11, Unicode 14):  python3 gen_unicode.py > unicode_tables.c"""
+"""Writes what Python's str methods know about characters as C tables, from the Unicode data of the Python that runs it
+(3.11: Unicode 14):  gen_unicode.py OUT.c"""
 
+import sys
 import unicodedata
 
 ALPHA, DECIMAL, DIGIT, NUMERIC, LOWER, UPPER, TITLE, SPACE, PRINT, CASED, IGNORABLE, IDSTART, IDCONT, LINE = (
@@ -40,31 +41,33 @@ def record(cp, special):
 
 
 def main():
-    special, records, index = {}, {}, []
+    special, records, index, empty = {}, {}, [], {}
     for cp in range(0x110000):
-        rec = record(cp, special)
+        category = unicodedata.category(chr(cp))
+        rec = empty.get(category) or record(cp, special)
+        if category in ("Cn", "Co", "Cs"):  # no characters, and most of all: each kind is looked at once
+            empty[category] = rec
         index.append(records.setdefault(rec, len(records)))
     blocks, stage1 = {}, []
     for at in range(0, 0x110000, 128):
         block = tuple(index[at:at + 128])
         stage1.append(blocks.setdefault(block, len(blocks)))
-    print("/* unicode_tables.c - made by gen_unicode.py, Unicode %s. */" % unicodedata.unidata_version)
-    print('#include "jinja/unicode.h"\n')
-    print("/* clang-format off */")
-    print("const struct unicode_record unicode_records[] = {")
+    out = open(sys.argv[1], "w", encoding="ascii")
+    print('/* Unicode %s */\n#include "jinja/unicode.h"\n' % unicodedata.unidata_version, file=out)
+    print("const struct unicode_record unicode_records[] = {", file=out)
     for rec in records:
-        print("    {%d, %d, {%d, %d, %d, %d}}," % (rec[0], rec[5], *rec[1:5]))
-    print("};\n\nconst char *const unicode_special[] = {")
+        print("    {%d, %d, {%d, %d, %d, %d}}," % (rec[0], rec[5], *rec[1:5]), file=out)
+    print("};\n\nconst char *const unicode_special[] = {", file=out)
     for text in special:
-        print('    "%s",' % "".join("\\x%02x" % b for b in text.encode()))
-    print("};\n\nconst uint16_t unicode_stage1[] = {")
+        print('    "%s",' % "".join("\\x%02x" % b for b in text.encode()), file=out)
+    print("};\n\nconst uint16_t unicode_stage1[] = {", file=out)
     for at in range(0, len(stage1), 24):
-        print("    " + " ".join("%d," % x for x in stage1[at:at + 24]))
-    print("};\n\nconst uint16_t unicode_stage2[] = {")
+        print("    " + " ".join("%d," % x for x in stage1[at:at + 24]), file=out)
+    print("};\n\nconst uint16_t unicode_stage2[] = {", file=out)
     for block in blocks:
         for at in range(0, 128, 32):
-            print("    " + " ".join("%d," % x for x in block[at:at + 32]))
-    print("};\n/* clang-format on */")
+            print("    " + " ".join("%d," % x for x in block[at:at + 32]), file=out)
+    print("};", file=out)
 
 
 main()
