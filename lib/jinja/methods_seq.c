@@ -383,15 +383,8 @@ static int int_bit_length(struct run *r, struct call *c, struct jv *ret)
 
 static int int_bit_count(struct run *r, struct call *c, struct jv *ret)
 {
-    int64_t n = 0;
-
     (void)r;
-    if (c->self.type == JV_BIG)
-        for (uint32_t i = 0; i < c->self.big->len; i++)
-            n += __builtin_popcount(c->self.big->limb[i]);
-    else
-        n = __builtin_popcountll((uint64_t)(jv_small(c->self) < 0 ? -jv_small(c->self) : jv_small(c->self)));
-    *ret = JV_OF_INT(n);
+    *ret = JV_OF_INT(big_bit_count(c->self));
     return 0;
 }
 

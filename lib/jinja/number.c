@@ -48,7 +48,7 @@ int num_cmp(struct jv a, struct jv b)
             return 2;
         if (isinf(b.d))
             return b.d > 0 ? -1 : 1;
-        return a.type == JV_BIG ? big_cmp_double(a.big, b.d) : int_cmp_double(jv_small(a), b.d);
+        return a.type == JV_BIG ? big_cmp_double(a, b.d) : int_cmp_double(jv_small(a), b.d);
     }
     if (a.type == JV_BIG || b.type == JV_BIG)
         return big_cmp(a, b);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* Takes no memory itself: the message is constant and goes straight to the descriptor. */
-static void __attribute__((noreturn, cold)) out_of_memory(void)
+void mem_exhausted(void)
 {
     static const char msg[] = "out of memory\n";
     ssize_t n = write(STDERR_FILENO, msg, sizeof(msg) - 1);
@@ -22,7 +22,7 @@ void *mem_alloc(size_t size)
     void *p = malloc(size ? size : 1);
 
     if (!p)
-        out_of_memory();
+        mem_exhausted();
     return p;
 }
 
@@ -31,7 +31,7 @@ void *mem_zalloc(size_t size)
     void *p = calloc(1, size ? size : 1);
 
     if (!p)
-        out_of_memory();
+        mem_exhausted();
     return p;
 }
 
@@ -40,7 +40,7 @@ void *mem_realloc(void *ptr, size_t size)
     void *p = realloc(ptr, size ? size : 1);
 
     if (!p)
-        out_of_memory();
+        mem_exhausted();
     return p;
 }
 
@@ -75,7 +75,7 @@ char *mem_printf(const char *fmt, ...)
 
     va_start(ap, fmt);
     if (vasprintf(&p, fmt, ap) < 0)
-        out_of_memory();
+        mem_exhausted();
     va_end(ap);
     return p;
 }

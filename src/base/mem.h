@@ -12,5 +12,7 @@ void *mem_dup(const void *data, size_t size) __attribute__((returns_nonnull));
 char *mem_strdup(const char *s);              /* NULL gives NULL */
 char *mem_strndup(const char *s, size_t len); /* NUL-terminated copy of len bytes */
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2), returns_nonnull));
+/* That end itself, for what other libraries could not allocate. */
+void mem_exhausted(void) __attribute__((noreturn, cold));
 
 #define NEW(type) ((type *)mem_zalloc(sizeof(type)))

@@ -142,6 +142,36 @@ static void test_needs_lists_what_is_taken_from_the_values(void **state)
     assert_string_equal(text.data, "[\"a\",\"n\",\"c\"]");
 }
 
+static void test_large_numbers_are_pythons(void **state)
+{
+    static const struct {
+        const char *source, *expected;
+    } rows[] = {
+        {"{{ 2 ** 64 }} {{ -(2 ** 63) }} {{ 2 ** 63 - 1 }}",
+         "18446744073709551616 -9223372036854775808 9223372036854775807"},
+        {"{{ -(2 ** 70) // 7 }} {{ -(2 ** 70) % 7 }} {{ 2 ** 70 % -7 }}", "-168655945816773043347 5 -5"},
+        {"{{ 0 / -(2 ** 70) }} {{ 2 ** 70 / 3 }} {{ (2 ** 1100) / (2 ** 1099) }}",
+         "-0.0 3.935305402391371e+20 2.0"},
+        {"{{ (2 ** 53 + 1) * 1.0 }} {{ (2 ** 64 + 2049)|float }}",
+         "9007199254740992.0 1.8446744073709556e+19"},
+        {"{{ 2 ** 64 == 18446744073709551616.0 }} {{ 2 ** 64 + 1 > 18446744073709551616.0 }}", "True True"},
+        {"{{ '%x' % (2 ** 65) }} {{ '{:#o}'.format(-(2 ** 66)) }} {{ (2 ** 65 + 5).bit_count() }}",
+         "20000000000000000 -0o10000000000000000000000 3"},
+        {"{{ 1e25|int }} {{ '0x1ffffffffffffffffff'|int(base=16) }}",
+         "10000000000000000905969664 9444732965739290427391"},
+        {"{{ (-1) ** (2 ** 70 + 1) }} {{ 0 ** 0 }}", "-1 1"},
+        {"{{ 2 ** 70 // 0 }}", "ZeroDivisionError: integer division or modulo by zero"},
+        {"{{ (2 ** 1100)|float }}", "OverflowError: int too large to convert to float"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct fixture f = {0};
+
+        assert_string_equal(render(&f, rows[i].source, NULL), rows[i].expected);
+    }
+}
+
 static void test_limits_are_settable(void **state)
 {
     static const struct {
@@ -154,6 +184,8 @@ static void test_limits_are_settable(void **state)
         {{.memory_bytes = 1 << 16},
          "{% set l = [] %}{% for i in range(9999) %}{% set _ = l.append([i]) %}{% endfor %}"},
         {{.int_bits = 128}, "{{ 2 ** 1000 }}"},
+        {{.int_bits = 128}, "{% set x = 2 ** 120 %}{{ x * x }}"},
+        {{.fuel = 10000}, "{% set x = 7 ** 11000 %}{% for i in range(9) %}{{ (x * x) % 3 }}{% endfor %}"},
         {{.template_bytes = 10}, "{{ 'more than ten' }}"},
         {{.nesting = 5}, "{{ ((((((((((1)))))))))) }}"},
     };
@@ -278,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_extras_must_be_asked_for),
         cmocka_unit_test(test_all_missing_values_are_named_at_once),
         cmocka_unit_test(test_needs_lists_what_is_taken_from_the_values),
+        cmocka_unit_test(test_large_numbers_are_pythons),
         cmocka_unit_test(test_limits_are_settable),
         cmocka_unit_test(test_deep_calls_and_large_ranges_are_refused),
         cmocka_unit_test(test_chains_of_20000_links_fit),
