@@ -249,6 +249,7 @@ int verb_attach(struct cli *cli, const struct args *args);
 int verb_port_forward(struct cli *cli, const struct args *args);
 int verb_cp(struct cli *cli, const struct args *args);
 int verb_queue(struct cli *cli, const struct args *args);
+int verb_inbox(struct cli *cli, const struct args *args);
 int verb_ps(struct cli *cli, const struct args *args);
 int verb_top(struct cli *cli, const struct args *args);
 int verb_show(struct cli *cli, const struct args *args);

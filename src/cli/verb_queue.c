@@ -1,5 +1,6 @@
-/* berth queue, ps, top: what runs, what waits, on which cards. */
+/* berth queue, top: what runs, what waits, on which cards. */
 #include "base/buf.h"
+#include "cli/inbox.h"
 #include "cli/queue_view.h"
 
 #include <unistd.h>
@@ -56,6 +57,8 @@ static int show(struct cli *cli, const struct args *args, struct queue_view *vie
     if (watch)
         return screen_run(cli, draw, view);
     view->print(cli, view, reply.doc, stdout);
+    if (view->print == print_queue)
+        inbox_hint(cli, stdout);
     return CLI_OK;
 }
 
@@ -83,30 +86,4 @@ int verb_top(struct cli *cli, const struct args *args)
     struct queue_view view = {.target = "/v1/nodes", .print = print_nodes};
 
     return show(cli, args, &view, !args_has(args, "once"));
-}
-
-int verb_ps(struct cli *cli, const struct args *args)
-{
-    struct json *jobs, *mine = json_new_array(&cli->arena);
-    enum output output;
-    struct reply reply;
-    struct err err = {0};
-    int code;
-
-    if (output_from(args, &output, &err) < 0)
-        return cli_usage_error(args->verb, "%s", err.msg);
-    code = cli_get(cli, "/v1/queue", &reply);
-    if (code != CLI_OK)
-        return code;
-    jobs = json_get(reply.doc, "jobs");
-    JSON_EACH(jobs, it)
-        if (json_bool(json_get(it, "mine")))
-            json_push(&cli->arena, mine, *it);
-    if (jobs)
-        *jobs = *mine;
-    if (output == OUTPUT_JSON || output == OUTPUT_YAML)
-        print_doc(jobs, output, stdout);
-    else
-        view_queue(cli, reply.doc, output == OUTPUT_WIDE, isatty(1), stdout);
-    return CLI_OK;
 }

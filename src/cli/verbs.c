@@ -78,6 +78,13 @@ static const struct cli_option queue_options[] = {
     END,
 };
 static const struct cli_option ps_options[] = {OPTION_OUTPUT("wide json yaml"), END};
+static const struct cli_option inbox_options[] = {
+    {'a', "all", NULL, "also what you have seen", NULL},
+    {0, "keep", NULL, "do not mark them as seen", NULL},
+    {0, "user", "NAME", "that user's, without marking (admins)", NULL},
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
 static const struct cli_option top_options[] = {
     {0, "once", NULL, "print it once instead of drawing it every second", NULL},
     OPTION_OUTPUT("json yaml"),
@@ -312,7 +319,15 @@ const struct verb verbs[] = {
      "  berth queue --watch\n"
      "  berth queue -u alice --state Pending -o wide",
      .run = verb_queue},
-    {"ps", "", "Show your own jobs in the queue", ps_options, .run = verb_ps},
+    {"ps", "", "Show your own jobs: running, waiting, and ended in the last 24 hours", ps_options,
+     .run = verb_ps},
+    {"inbox", "", "Show what happened to your jobs since you last looked", inbox_options,
+     "One line for each job of yours that was preempted, resized, failed, finished, was cancelled by "
+     "somebody\n"
+     "else, used too much memory or cannot start. What was shown is marked as seen.",
+     "  berth inbox\n"
+     "  berth inbox --all -o json",
+     .run = verb_inbox},
     {"show", "JOB", "Show all about a job: state, progress, estimate, history", output_options, .min_args = 1,
      .max_args = 1, .run = verb_show},
     {"why", "JOB", "Say why a job waits, who is ahead and what would free it", output_options, .min_args = 1,

@@ -280,6 +280,7 @@ static int listen_all(struct daemon *d, struct err *err)
     api.pod_ops = agent_pod_ops(d->agent);
     api.tasks = task_service_tasks(d->tasks);
     api.queue = queue_service_queue(d->queue);
+    api.inbox = d->inbox;
     api.anonymous = (enum api_anonymous)d->config.anonymous; /* the same order */
     api.path_prefix = d->config.path_prefix;
     d->names = page_names(d);

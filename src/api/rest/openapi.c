@@ -90,6 +90,11 @@ static const struct operation {
      "user mine state from to limit:integer after format", NULL, 200, "any", "400"},
     {"get", "/v1/usage", "queue", "GPU hours by user", "from to by", NULL, 200, "any", "400"},
 
+    {"get", "/v1/inbox", "inbox", "What happened to the caller's work, newest first",
+     "user unseen:boolean limit:integer", NULL, 200, "Inbox", "422 503"},
+    {"post", "/v1/inbox/seen", "inbox", "Mark items as seen, up to an id or all", "user", "InboxSeen", 200,
+     "InboxUnseen", "400 422 503"},
+
     {"get", "/v1/images", "machine", "Images of this machine", "", NULL, 200, "any", "503"},
     {"delete", "/v1/images", "machine", "Remove an image", "name local:boolean", NULL, 200, "any",
      "400 404 409 422 503"},
@@ -186,7 +191,8 @@ static struct json *operation_doc(struct arena *arena, const struct operation *o
     json_set(arena, doc, "parameters", *parameters_of(arena, operation));
     if (operation->request) {
         body = json_set_object(arena, doc, "requestBody");
-        json_set_bool(arena, body, "required", !streq(operation->request, "ChangedValues"));
+        json_set_bool(arena, body, "required",
+                      !streq(operation->request, "ChangedValues") && !streq(operation->request, "InboxSeen"));
         add_content(arena, body,
                     streq(operation->request, "Manifests") ? "application/yaml" : "application/json",
                     ref_to(arena, operation->request));

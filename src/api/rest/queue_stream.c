@@ -1,7 +1,9 @@
-/* GET /v1/queue/stream: the queue as server-sent events, first whole, then what changes. A reader who falls
- * behind is not told every change: once it has caught up it gets the whole queue again. */
+/* GET /v1/queue/stream: the queue as server-sent events, first whole, then what changes, and what is new in
+ * the caller's inbox. A reader who falls behind is not told every change: once it has caught up it gets the
+ * whole queue again. */
 #include "api/rest/rest.h"
 #include "base/clock.h"
+#include "notify/inbox.h"
 #include "queue/queue.h"
 
 #define PING_INTERVAL (15 * NSEC_PER_SEC)
@@ -11,6 +13,7 @@
 struct rest_stream {
     struct call *call;
     struct queue_watch *watch;
+    struct inbox_watch *inbox; /* NULL: the caller has none */
     struct loop_timer *ping;
     bool behind, gone;
     struct rest_stream *next, **prev;
@@ -26,6 +29,8 @@ static void release(struct rest_stream *s)
     }
     queue_unwatch(s->watch);
     s->watch = NULL;
+    inbox_unwatch(s->inbox);
+    s->inbox = NULL;
     loop_timer_free(s->ping);
     s->ping = NULL;
 }
@@ -72,13 +77,39 @@ static void send_whole(struct rest_stream *s)
                queue_list(queue, &s->call->who, &(struct queue_filter){0}, &arena));
 }
 
+/* How much is new in the caller's inbox, and the newest of it. Has no id: it is no state of the queue. */
+static void send_inbox(struct rest_stream *s)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(buf_done) struct buf text = {0};
+    struct json *doc;
+
+    if (!s->inbox)
+        return;
+    doc = inbox_list(s->call->api->config.inbox, rest_inbox_user(&s->call->who), true, 1, &arena);
+    buf_puts(&text, "event: inbox\ndata: ");
+    json_write(&text, doc);
+    buf_puts(&text, "\n\n");
+    http_stream_write(s->call->req, buf_view(&text));
+}
+
+static void on_inbox(void *arg, const char *user)
+{
+    struct rest_stream *s = arg;
+
+    if (!s->behind && streq(user, rest_inbox_user(&s->call->who)))
+        send_inbox(s);
+}
+
 static void on_drain(struct http_req *req)
 {
     struct rest_stream *s = req->user;
 
     s->behind = false;
-    if (s->watch)
-        send_whole(s);
+    if (!s->watch)
+        return;
+    send_whole(s);
+    send_inbox(s);
 }
 
 /* Milliseconds are enough. */
@@ -157,6 +188,9 @@ static void stream_start(struct call *call, const struct err *failed)
     s->ping = loop_timer_new(call->api->config.loop, on_ping, s);
     loop_timer_set(s->ping, PING_INTERVAL);
     send_whole(s);
+    if (call->api->config.inbox && access_is_known(&call->who))
+        s->inbox = inbox_watch(call->api->config.inbox, on_inbox, s);
+    send_inbox(s);
 }
 
 void rest_queue_stream(struct call *call, const char *id)

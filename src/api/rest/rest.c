@@ -126,6 +126,8 @@ static const struct rest_route {
     {"GET", "/v1/nodes/timeline", REST_VIEW, rest_nodes_timeline},
     {"GET", "/v1/history", REST_VIEW, rest_history},
     {"GET", "/v1/usage", REST_VIEW, rest_usage},
+    {"GET", "/v1/inbox", REST_KNOWN, rest_inbox_list},
+    {"POST", "/v1/inbox/seen", REST_KNOWN, rest_inbox_seen},
     {"GET", "/api/state", REST_VIEW, rest_old_state},
     {"GET", "/describe/**", REST_KNOWN, rest_old_describe},
     {"GET", "/v1/page/session", REST_ANY, page_session_get},

@@ -45,6 +45,11 @@ void rest_usage(struct call *call, const char *id);
 /* A time of the query in milliseconds since 1970; fallback when absent. */
 int rest_query_time(struct call *call, const char *name, int64_t fallback, int64_t *ret);
 
+/* inbox.c */
+void rest_inbox_list(struct call *call, const char *id);
+void rest_inbox_seen(struct call *call, const char *id);
+/* Whose box is theirs; borrowed. */
+const char *rest_inbox_user(const struct identity *who);
 /* openapi.c */
 void rest_openapi(struct call *call, const char *id);
 /* tasks.c */
