@@ -27,19 +27,24 @@ const struct sched_policy *const sched_policies[] = {
 const struct sched_policy *sched_policy_find(const char *name)
 {
     for (const struct sched_policy *const *p = sched_policies; *p; p++)
-        if (streq((*p)->name, name))
+        if (streq((*p)->is.name, name))
             return *p;
     return NULL;
 }
 
+const struct sched_traits *sched_policy_traits(const struct sched_policy *policy)
+{
+    return &policy->is;
+}
+
 const char *sched_policy_name(const struct sched_policy *policy)
 {
-    return policy->name;
+    return policy->is.name;
 }
 
 const char *sched_policy_summary(const struct sched_policy *policy)
 {
-    return policy->summary;
+    return policy->is.summary;
 }
 
 void book_init(struct book *book, const struct sched_policy *policy, const struct sched_view *view,
@@ -137,7 +142,7 @@ struct query book_query(const struct book *book, uint32_t job, uint32_t gpus)
         .nodes = shape->selector.len ? book->sets.v[shape->nodes].may : NULL,
         .rule = book->view->options.place,
         .spread_shares = book->view->options.spread_shares,
-        .alone = book->policy->guests,
+        .alone = book->policy->is.guests,
         .frag = book->frag,
     };
 }
@@ -195,6 +200,32 @@ bool may_stop_asked(const struct book *book, uint32_t job)
 bool may_stop(const struct book *book, uint32_t job)
 {
     return book_job(book, job)->resumable && may_stop_asked(book, job);
+}
+
+int64_t book_next_ms(const struct book *book, int64_t now)
+{
+    int64_t next = INT64_MAX, at;
+    uint32_t specials = book->specials;
+
+    VEC_EACH(&book->running, key) {
+        const struct workload *w = book_job(book, key->job);
+
+        at = w->started_ms + book->view->options.min_run_ms;
+        if (w->phase == PHASE_RUNNING && at > now && at < next)
+            next = at;
+        at = book->policy->next_ms ? book->policy->next_ms(book, key->job) : INT64_MAX;
+        if (at > now && at < next)
+            next = at;
+    }
+    for (size_t i = 0; i < book->waiting.len && specials > 0; i++) {
+        if (!book->waiting.v[i].special)
+            continue;
+        specials--;
+        at = book_job(book, book->waiting.v[i].job)->not_before_ms;
+        if (at > now && at < next)
+            next = at;
+    }
+    return next;
 }
 
 void book_decide(struct book *book, struct plan *plan)

@@ -100,12 +100,13 @@ struct book {
 };
 
 struct sched_policy {
-    const char *name, *summary;
+    struct sched_traits is;
     void (*key)(const struct book *book, uint32_t job, int64_t k[4]);
     /* Whether a waiting job may displace a running one; NULL: never. */
     bool (*outranks)(const struct book *book, const struct key *waiter, const struct key *runner);
     void (*decide)(struct book *book, struct plan *plan);
-    bool guests;        /* jobs have cards of their own, and guests where that pays (guests.c) */
+    /* When a running job's place in the order changes by itself; INT64_MAX: never. NULL: never. */
+    int64_t (*next_ms)(const struct book *book, uint32_t job);
     bool timed;         /* keys of running jobs change as time goes by */
     bool timed_waiting; /* and those of waiting jobs */
 };
@@ -205,6 +206,8 @@ void book_space_claim(struct book *book, const struct demand *demand, struct pla
 bool displace(struct book *book, const struct key *waiter, struct plan *plan);
 /* Keeps nodes for the first job that has to wait, where it will fit soonest. */
 void hold_for(struct book *book, const struct key *waiter);
+/* When a decision may differ although nothing happens until then; INT64_MAX: never. */
+int64_t book_next_ms(const struct book *book, int64_t now);
 /* Runs the policy: actions only. */
 void book_decide(struct book *book, struct plan *plan);
 /* Positions, reasons and start estimates, after book_decide(). */

@@ -12,7 +12,7 @@ static bool changes(const struct book *book, const struct workload *w, uint32_t 
     uint32_t gpus = workload_gpus(w), target = book->target.v[job];
 
     return w->phase == PHASE_RUNNING && gpus > 0 &&
-           (gpus != target || (book->policy->guests && book->role.v[job] == ROLE_MOVES)) &&
+           (gpus != target || (book->policy->is.guests && book->role.v[job] == ROLE_MOVES)) &&
            may_stop(book, job) && space_exists(&book->space, w->placement);
 }
 
@@ -48,7 +48,7 @@ static void place_running(struct book *book, const struct key *key, struct plan 
     uint32_t target = book->target.v[key->job], len = target ? place_at_most(book, key->job, target) : 0;
     struct action *action;
 
-    if (len > 0 && len == workload_gpus(w) && !book->policy->guests &&
+    if (len > 0 && len == workload_gpus(w) && !book->policy->is.guests &&
         space_fits(&book->space, &w->demand, w->placement)) {
         space_use(&book->space, &w->demand, w->placement, 1);
         book->target.v[key->job] = len; /* stays, as nothing better fits */
@@ -66,7 +66,7 @@ static bool keep_claim(struct book *book, const struct workload *w, uint32_t job
     uint32_t slots = w->demand.max_gpus ? book->target.v[job] : 1;
     struct demand demand = w->demand;
 
-    demand.exclusive |= book->policy->guests;
+    demand.exclusive |= book->policy->is.guests;
     return w->claim.len > 0 && w->claim.len == slots && space_fits(&book->space, &demand, w->claim);
 }
 
@@ -109,7 +109,7 @@ static bool is_empty_now(const struct book *book, const struct action *action)
             const struct card *card = &book->space.cards[node->card0 + action->slots[i].card];
 
             if (card->used > card->total ||
-                (book->policy->guests && card->used > (int32_t)action->slots[i].mib))
+                (book->policy->is.guests && card->used > (int32_t)action->slots[i].mib))
                 return false;
         }
     }
@@ -174,7 +174,7 @@ void decide_by_target(struct book *book, struct plan *plan)
     VEC_EACH(&plan->actions, action)
         if (action->type == ACTION_START && !is_empty_now(book, action))
             action->type = ACTION_CLAIM;
-    if (book->policy->guests)
+    if (book->policy->is.guests)
         guests_place(book, plan);
     name_takers(book, plan);
     drop_known_claims(book, plan);

@@ -421,6 +421,11 @@ void live_decide(struct live *live, int64_t now_ms, struct plan *plan)
     decide(live, now_ms, plan, false);
 }
 
+int64_t live_next_ms(const struct live *live, int64_t now_ms)
+{
+    return book_next_ms(&live->book, now_ms);
+}
+
 void live_plan(struct live *live, int64_t now_ms, struct plan *plan)
 {
     decide(live, now_ms, plan, true);

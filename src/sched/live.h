@@ -62,6 +62,9 @@ void live_cluster(struct live *live, const struct cluster *cluster);
 
 /* What to do now; job indexes are of live_view(). plan->waits stays empty. */
 void live_decide(struct live *live, int64_t now_ms, struct plan *plan);
+/* When the next decision may differ although nothing happens until then: a job's minimum run or back-off is
+ * over, or it passes into another queue. INT64_MAX: never. */
+int64_t live_next_ms(const struct live *live, int64_t now_ms);
 /* As sched_plan() at this moment, with all waits. */
 void live_plan(struct live *live, int64_t now_ms, struct plan *plan);
 /* The workloads as a view; lives until the next event. Indexes of jobs that have ended are reused; such an

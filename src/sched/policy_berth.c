@@ -19,10 +19,15 @@ static void decide(struct book *book, struct plan *plan)
 }
 
 const struct sched_policy policy_berth = {
-    .name = "berth",
-    .summary = "GPUs where they speed up the most, weighted by remaining time; elastic sizes",
+    .is = {.name = "berth",
+           .summary = "GPUs where they speed up the most, weighted by remaining time; elastic sizes",
+           .information = "declared epochs, profiled speeds",
+           .sizes = SIZES_CHOSEN,
+           .forecasts = true,
+           .guests = true,
+           .own_options = true,
+           .gap_ms = 60000},
     .key = key,
     .decide = decide,
-    .guests = true,
     .timed = true,
 };

@@ -25,8 +25,10 @@ static bool outranks(const struct book *book, const struct key *waiter, const st
 }
 
 const struct sched_policy policy_fair = {
-    .name = "fair",
-    .summary = "everybody's first GPU before anybody's second; larger ordinals make room",
+    .is = {.name = "fair",
+           .summary = "everybody's first GPU before anybody's second; larger ordinals make room",
+           .information = "declared time",
+           .sizes = SIZES_SPARE},
     .key = key,
     .outranks = outranks,
     .decide = decide_by_rank,

@@ -19,8 +19,11 @@ static void decide(struct book *book, struct plan *plan)
 }
 
 const struct sched_policy policy_fifo = {
-    .name = "fifo",
-    .summary = "first come, first served; nobody is displaced",
+    .is = {.name = "fifo",
+           .summary = "first come, first served; nobody is displaced",
+           .information = "none",
+           .sizes = SIZES_SPARE,
+           .on_change = true},
     .key = key,
     .decide = decide,
 };

@@ -30,6 +30,23 @@ static void key(const struct book *book, uint32_t job, int64_t k[4])
     k[3] = las_queue_ms(o, w, book->now);
 }
 
+/* When a running job has had so much that it goes into the next queue. */
+static int64_t next_ms(const struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+    const int64_t splits[] = {book->view->options.las_split_ms, book->view->options.las_split2_ms};
+    int64_t had = (int64_t)workload_attained(w, book->now), next = INT64_MAX;
+    uint32_t gpus = workload_gpus(w);
+
+    for (size_t i = 0; i < ARRAY_LEN(splits) && workload_runs(w) && gpus > 0; i++)
+        if (had < splits[i]) {
+            int64_t at = book->now + (splits[i] - had + gpus - 1) / gpus;
+
+            next = at < next ? at : next;
+        }
+    return next;
+}
+
 static void decide(struct book *book, struct plan *plan)
 {
     targets_in_order(book, true);
@@ -37,9 +54,12 @@ static void decide(struct book *book, struct plan *plan)
 }
 
 const struct sched_policy policy_las = {
-    .name = "las",
-    .summary = "least attained service first, in two queues (Tiresias)",
+    .is = {.name = "las",
+           .summary = "least attained service first, in two queues (Tiresias)",
+           .information = "none",
+           .sizes = SIZES_ASKED},
     .key = key,
     .decide = decide,
+    .next_ms = next_ms,
     .timed = true,
 };

@@ -64,8 +64,12 @@ static void decide(struct book *book, struct plan *plan)
 }
 
 const struct sched_policy policy_pressure = {
-    .name = "pressure",
-    .summary = "latest against its deadline first, on the fewest GPUs that are in time",
+    .is = {.name = "pressure",
+           .summary = "latest against its deadline first, on the fewest GPUs that are in time",
+           .information = "declared epochs, profiled speeds",
+           .sizes = SIZES_CHOSEN,
+           .forecasts = true,
+           .gap_ms = 60000},
     .key = key,
     .decide = decide,
     .timed = true,

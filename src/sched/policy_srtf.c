@@ -20,8 +20,11 @@ static void decide(struct book *book, struct plan *plan)
 }
 
 const struct sched_policy policy_srtf = {
-    .name = "srtf",
-    .summary = "shortest remaining time first; longer jobs make room",
+    .is = {.name = "srtf",
+           .summary = "shortest remaining time first; longer jobs make room",
+           .information = "oracle",
+           .sizes = SIZES_ASKED,
+           .forecasts = true},
     .key = key,
     .decide = decide,
     .timed = true,

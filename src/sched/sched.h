@@ -124,9 +124,29 @@ static inline void plan_done_cleanup_(struct plan *plan)
     plan_done(plan);
 }
 
+enum sched_sizes {
+    SIZES_ASKED,  /* jobs run on as many GPUs as they ask for */
+    SIZES_SPARE,  /* elastic jobs also get what nobody waits for */
+    SIZES_CHOSEN, /* the policy chooses the number for every elastic job */
+};
+
+/* What a policy is, for whoever runs it: nobody has to know one by its name. */
+struct sched_traits {
+    const char *name, *summary; /* one line */
+    const char *information;    /* what it has to know about jobs */
+    enum sched_sizes sizes;
+    bool guests;      /* jobs have cards of their own, and guests where both together are faster */
+    bool forecasts;   /* believes what is known of lengths and speeds; errors in them matter */
+    bool own_options; /* chosen with sched_defaults: rules of a simulation are about the others */
+    bool on_change;   /* decides nothing new unless jobs came or went */
+    int64_t gap_ms;   /* between decisions on more than SCHED_SMALL_GPUS GPUs; 0: one for every event */
+};
+#define SCHED_SMALL_GPUS 1024
+
 struct sched_policy;
 extern const struct sched_policy *const sched_policies[]; /* NULL at the end; the first is the default */
 const struct sched_policy *sched_policy_find(const char *name); /* NULL: no such policy */
+const struct sched_traits *sched_policy_traits(const struct sched_policy *policy);
 const char *sched_policy_name(const struct sched_policy *policy);
 const char *sched_policy_summary(const struct sched_policy *policy); /* one line */
 
