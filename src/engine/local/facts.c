@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "control/pod_state.h"
 
 #include <stdio.h>
 
@@ -93,6 +94,7 @@ static void read_status(struct ctr *ctr, const struct json *statuses)
 {
     JSON_EACH(statuses, it) {
         const struct json *running = json_at(it, "state.running");
+        const char *waiting = json_at_string(it, "state.waiting.reason");
 
         if (!streq(json_get_string(it, "name"), ctr->name))
             continue;
@@ -114,6 +116,10 @@ static void read_status(struct ctr *ctr, const struct json *statuses)
             ctr->end = ctr->last;
             ctr->end.message = mem_strdup(ctr->last.message);
             ctr->state = CTR_EXITED;
+        } else if (waiting && pod_state_is_stuck(waiting)) { /* so that it is shown until something moves */
+            copy(ctr->reason, sizeof(ctr->reason), waiting);
+            set_text(&ctr->message, json_at_string(it, "state.waiting.message"));
+            ctr->failures = 1;
         }
         return;
     }
@@ -130,6 +136,7 @@ static void add_all(struct facts *facts, const struct json *pod, const char *lis
         ctr = &facts->ctrs[facts->len++];
         copy(ctr->name, sizeof(ctr->name), json_get_string(it, "name"));
         ctr->spec = it;
+        ctr->percent = -1;
         ctr->init = init;
         ctr->sidecar = init && streq(json_get_string(it, "restartPolicy"), "Always");
         read_status(ctr, json_at(pod, statuses));
@@ -187,6 +194,7 @@ void facts_done(struct facts *facts)
     }
     free(facts->ctrs);
     free(facts->fail_message);
+    free(facts->no_sandbox_message);
     *facts = (struct facts){0};
 }
 
@@ -266,4 +274,35 @@ void facts_fail(struct facts *facts, const char *reason, const char *message)
         return;
     copy(facts->fail_reason, sizeof(facts->fail_reason), reason);
     set_text(&facts->fail_message, message);
+}
+
+void facts_no_sandbox(struct facts *facts, const char *reason, const char *message)
+{
+    facts->sandbox = false;
+    copy(facts->no_sandbox, sizeof(facts->no_sandbox), reason);
+    set_text(&facts->no_sandbox_message, message);
+}
+
+void facts_sandbox_ready(struct facts *facts)
+{
+    facts->sandbox = true;
+    facts->no_sandbox[0] = '\0';
+    set_text(&facts->no_sandbox_message, NULL);
+}
+
+bool facts_stuck(const struct facts *facts, const struct ctr *ctr, int64_t now, const char **reason,
+                 const char **message)
+{
+    if (ctr->state == CTR_RUNNING || ctr->state == CTR_EXITED)
+        return false;
+    if (!facts->sandbox && *facts->no_sandbox) {
+        *reason = facts->no_sandbox;
+        *message = facts->no_sandbox_message;
+        return true;
+    }
+    if (!ctr->failures || (ctr->state == CTR_PULLING && ctr->percent >= 0))
+        return false;
+    *reason = ctr_stuck_reason(ctr, now);
+    *message = ctr->message;
+    return true;
 }

@@ -41,8 +41,10 @@ struct ctr {
     unsigned failures; /* pulls or starts in a row */
     int64_t retry_at;  /* of STUCK */
     int64_t stuck_at;  /* of STUCK */
-    char reason[48];   /* of STUCK: "ErrImagePull" */
-    char *message;     /* of STUCK; heap */
+    bool fetching;     /* of PULLING: the image has to come from somewhere */
+    int percent;       /* of PULLING: how much of it is here; -1: not known */
+    char reason[48];   /* "ErrImagePull": of STUCK, and while the next try has not come further */
+    char *message;     /* the same; heap */
     int64_t started;   /* of RUNNING */
     bool ready, begun; /* by the probes; without any: as soon as it runs */
     char image_id[800];
@@ -57,12 +59,14 @@ struct facts {
     struct ctr *ctrs; /* init containers first, in order */
     size_t len;
     enum restart_policy policy;
-    bool deleting, sandbox; /* sandbox: network and volumes are ready */
-    bool ended;             /* the stored phase is Succeeded or Failed: for good */
-    int64_t start_time;     /* 0: not acknowledged yet */
-    int64_t deadline;       /* activeDeadlineSeconds from start_time; 0: none */
-    char fail_reason[32];   /* "" or why the pod as a whole must end: DeadlineExceeded, NodeReboot … */
-    char *fail_message;     /* heap */
+    bool deleting, sandbox;   /* sandbox: network and volumes are ready */
+    bool ended;               /* the stored phase is Succeeded or Failed: for good */
+    int64_t start_time;       /* 0: not acknowledged yet */
+    int64_t deadline;         /* activeDeadlineSeconds from start_time; 0: none */
+    char no_sandbox[48];      /* "" or why there is none: "CreateContainerConfigError" */
+    char *no_sandbox_message; /* heap */
+    char fail_reason[32];     /* "" or why the pod as a whole must end: DeadlineExceeded, NodeReboot … */
+    char *fail_message;       /* heap */
     char pod_ip[48], host_ip[48];
 };
 
@@ -93,3 +97,9 @@ static inline bool ctr_alive(const struct ctr *ctr)
 const char *ctr_stuck_reason(const struct ctr *ctr, int64_t now);
 int64_t backoff_sec(unsigned failures); /* 0: 0, 1: 10, 2: 20 … 300 */
 void facts_fail(struct facts *facts, const char *reason, const char *message);
+/* Network or volumes could not be made; it is tried again. */
+void facts_no_sandbox(struct facts *facts, const char *reason, const char *message);
+void facts_sandbox_ready(struct facts *facts);
+/* Why a container that waits cannot start; false: nothing failed yet. */
+bool facts_stuck(const struct facts *facts, const struct ctr *ctr, int64_t now, const char **reason,
+                 const char **message);

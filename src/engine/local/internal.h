@@ -8,6 +8,7 @@
 #include "engine/local/local.h"
 #include "engine/local/plan.h"
 #include "engine/local/projects.h"
+#include "engine/local/pull_share.h"
 #include "engine/pod_ops.h"
 #include "gpu/cdi.h"
 #include "gpu/gpu.h"
@@ -43,10 +44,11 @@ struct local_run {
     struct local_pod *pod;
     size_t at; /* in facts.ctrs */
     struct image_pull *pull;
-    bool fetching;             /* the pull has to get it from somewhere */
+    struct pull_share share;   /* how much of the image is here */
     const struct image *image; /* held; NULL with pulled: the host */
     bool pulled;
-    int64_t pull_said; /* when its progress was last told, monotonic */
+    int64_t pull_said;  /* when an event last told of its progress, monotonic */
+    int64_t pull_shown; /* and its status */
     struct runtime_container *container;
     bool mounted;
     bool stopping;
@@ -215,6 +217,7 @@ void turn_check(struct local_pod *pod); /* gives it up where it is not needed an
 void turns_done(struct local_engine *engine);
 
 /* start.c: a pulled container is mounted and started. */
+#define START_MOUNT_ERROR "FailedMount" /* a reason: a volume cannot be had; tried again soon */
 int start_container(struct local_run *run, const char **reason, struct err *err); /* reason: for the status */
 void start_discard(struct local_run *run); /* what is left of its newest run: container, root */
 char *start_log_path(const struct local_pod *pod, const char *container, int restarts);

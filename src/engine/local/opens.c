@@ -75,6 +75,8 @@ static int open_host_path(const struct pod_user *user, const char *path, const c
         close(take_fd(&fd));
     }
     fd = user_open(user, path, O_PATH, err);
+    if (fd < 0 && err->code == ERR_NOT_FOUND)
+        return err_set(err, ERR_NOT_FOUND, "hostPath '%s' does not exist on this machine", path);
     if (fd < 0 || check_type(fd, type, path, err) < 0)
         return -1;
     return take_fd(&fd);
@@ -201,7 +203,7 @@ int opens_begin(struct local_run *run, void (*then)(struct local_run *run), stru
     for (size_t i = 0; i < opens->len && !failed.code; i++)
         if (opens->v[i].err.code) {
             failed = opens->v[i].err;
-            err_prefix(&failed, "MountVolume.SetUp failed for volume \"%s\" ", opens->v[i].volume);
+            err_prefix(&failed, "cannot mount volume \"%s\"", opens->v[i].volume);
         }
     if (failed.code || !opens->len) {
         opens_free(opens);

@@ -10,6 +10,7 @@
 
 #define AUTHS_MAX       16
 #define PROGRESS_SEC    15 /* between events about a layer that takes long */
+#define SHOWN_SEC       2  /* between changes of the status */
 #define USER_ANNOTATION "berth.dev/user"
 
 static struct ctr *ctr_of(const struct local_run *run)
@@ -56,8 +57,14 @@ static void pull_on_progress(void *arg, const struct image_progress *progress)
 {
     struct local_run *run = arg;
     int64_t now = clock_monotonic();
+    int percent = pull_share_add(&run->share, progress);
     char text[128];
 
+    if (percent != ctr_of(run)->percent && now - run->pull_shown >= SHOWN_SEC * NSEC_PER_SEC) {
+        ctr_of(run)->percent = percent;
+        run->pull_shown = now;
+        engine_queue(run->pod);
+    }
     if (progress->step == IMAGE_STEP_WAITING || progress->step == IMAGE_STEP_PRESENT)
         return;
     if (progress->step != IMAGE_STEP_DONE && now - run->pull_said < PROGRESS_SEC * NSEC_PER_SEC)
@@ -73,6 +80,7 @@ static void pull_on_done(void *arg, const struct image_pull_result *result)
     struct ctr *ctr = ctr_of(run);
 
     run->pull = NULL;
+    ctr->fetching = false;
     if (!result->image) {
         failed(run, result->fail, result->sentence);
         return;
@@ -147,8 +155,8 @@ static void pull_archive(struct local_run *run, const char *path, struct image_p
     }
     snprintf(ctr_of(run)->image_id, sizeof(ctr_of(run)->image_id), "%s", image_of(run));
     ctr_of(run)->state = CTR_PULLING;
-    run->fetching = spec.policy != IMAGE_NEVER && !images_find(images, name);
-    if (!run->fetching) {
+    ctr_of(run)->fetching = spec.policy != IMAGE_NEVER && !images_find(images, name);
+    if (!ctr_of(run)->fetching) {
         spec.image = name;
         spec.policy = IMAGE_NEVER;
         run->pull = images_pull(images, &spec, &events, run);
@@ -206,9 +214,10 @@ static void pull_registry(struct local_run *run, struct image_pull_spec spec)
 
     spec.auths = auths;
     spec.auths_len = read_auths(run, auths, &login);
-    run->fetching = image_ref_parse(str_from(spec.image), &ref, NULL) == 0 && spec.policy != IMAGE_NEVER &&
-                    (spec.policy == IMAGE_ALWAYS || !images_find(images, spec.image));
-    if (run->fetching)
+    ctr_of(run)->fetching = image_ref_parse(str_from(spec.image), &ref, NULL) == 0 &&
+                            spec.policy != IMAGE_NEVER &&
+                            (spec.policy == IMAGE_ALWAYS || !images_find(images, spec.image));
+    if (ctr_of(run)->fetching)
         pod_event(run->pod, "Normal", "Pulling", "Pulling image \"%s\"", image_of(run));
     ctr_of(run)->state = CTR_PULLING;
     run->pull = images_pull(images, &spec, &events, run);
@@ -226,6 +235,10 @@ void run_pull(struct local_run *run)
     struct image_ref ref;
 
     ctr->image_id[0] = '\0';
+    ctr->fetching = false;
+    ctr->percent = -1;
+    run->pull_shown = 0;
+    pull_share_reset(&run->share);
     if (streq(spec.image, IMAGE_HOST)) {
         image_drop(run->image);
         run->image = NULL;

@@ -22,11 +22,11 @@ static struct ctr *ctr_of(const struct local_run *run)
 static void stuck(struct local_run *run, const char *reason, const struct err *err)
 {
     struct ctr *ctr = ctr_of(run);
-    bool mount = streq(reason, "ContainerCreating");
+    bool mount = streq(reason, START_MOUNT_ERROR);
 
     pod_event(run->pod, "Warning", mount ? "FailedMount" : "Failed", "%s%s",
               mount ? "" : "Error: ", err->msg);
-    ctr_stuck(ctr, reason, mount ? NULL : err->msg, clock_now());
+    ctr_stuck(ctr, mount ? "CreateContainerConfigError" : reason, err->msg, clock_now());
     if (mount)
         ctr->retry_at = clock_now() + LOCAL_RETRY_SEC * NSEC_PER_SEC;
 }
@@ -64,7 +64,7 @@ void run_begin(struct local_run *run)
     if (result > 0)
         begin(run);
     else if (result < 0)
-        stuck(run, "ContainerCreating", &err);
+        stuck(run, START_MOUNT_ERROR, &err);
     engine_queue(run->pod);
 }
 
@@ -297,4 +297,5 @@ void run_free(struct local_run *run)
     run->pull = NULL;
     image_drop(run->image);
     run->image = NULL;
+    pull_share_reset(&run->share);
 }

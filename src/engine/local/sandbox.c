@@ -151,9 +151,14 @@ static int publish(struct local_pod *pod, struct err *err)
 
 /* ---- making it ---- */
 
-static void not_yet(struct local_pod *pod, const char *reason, const struct err *err)
+/* Waiting reasons: somebody has to put it right; the machine refused. */
+#define CONFIG_ERROR  "CreateContainerConfigError"
+#define SANDBOX_ERROR "CreatePodSandboxError"
+
+static void not_yet(struct local_pod *pod, const char *reason, const char *waiting, const struct err *err)
 {
     pod_event(pod, "Warning", reason, "%s", err->msg);
+    facts_no_sandbox(&pod->facts, waiting, err->msg);
     pod->sandbox = SANDBOX_NONE;
     pod->volumes_retry = clock_now() + LOCAL_RETRY_SEC * NSEC_PER_SEC;
     engine_queue(pod);
@@ -162,7 +167,7 @@ static void not_yet(struct local_pod *pod, const char *reason, const struct err 
 void sandbox_not_yet(struct local_pod *pod, const struct err *err)
 {
     if (pod->sandbox == SANDBOX_NONE)
-        not_yet(pod, "FailedCreatePodSandBox", err);
+        not_yet(pod, "FailedCreatePodSandBox", CONFIG_ERROR, err);
 }
 
 static void finish(struct local_pod *pod)
@@ -170,16 +175,16 @@ static void finish(struct local_pod *pod)
     struct err err = {0};
 
     if (make_files(pod, &err) < 0 || publish(pod, &err) < 0) {
-        not_yet(pod, "FailedCreatePodSandBox", &err);
+        not_yet(pod, "FailedCreatePodSandBox", SANDBOX_ERROR, &err);
     } else if (volumes_prepare(pod, &err) < 0) {
-        not_yet(pod, "FailedMount", &err);
+        not_yet(pod, "FailedMount", CONFIG_ERROR, &err);
     } else if (pause_wanted(pod) && !pod->pause_pid) {
         pod->sandbox = SANDBOX_PAUSE;
         if (!pod->pause && pause_make(pod, &err) < 0)
-            not_yet(pod, "FailedCreatePodSandBox", &err);
+            not_yet(pod, "FailedCreatePodSandBox", SANDBOX_ERROR, &err);
     } else {
         pod->sandbox = SANDBOX_READY;
-        pod->facts.sandbox = true;
+        facts_sandbox_ready(&pod->facts);
     }
     arena_reset(&pod->scratch);
 }
@@ -188,11 +193,10 @@ void sandbox_paused(struct local_pod *pod, const struct err *err)
 {
     if (!err && pod->sandbox == SANDBOX_PAUSE) {
         pod->sandbox = SANDBOX_READY;
-        pod->facts.sandbox = true;
+        facts_sandbox_ready(&pod->facts);
         engine_queue(pod);
     } else if (err && (pod->sandbox == SANDBOX_PAUSE || pod->sandbox == SANDBOX_READY)) {
-        pod->facts.sandbox = false;
-        not_yet(pod, "SandboxChanged", err);
+        not_yet(pod, "SandboxChanged", SANDBOX_ERROR, err);
     }
 }
 
@@ -204,7 +208,7 @@ static void net_added(void *arg, const struct podnet_pod *net, const struct err 
     if (pod->sandbox != SANDBOX_NET) /* it was given up meanwhile */
         return;
     if (err) {
-        not_yet(pod, "FailedCreatePodSandBox", err);
+        not_yet(pod, "FailedCreatePodSandBox", SANDBOX_ERROR, err);
         return;
     }
     snprintf(pod->facts.pod_ip, sizeof(pod->facts.pod_ip), "%s", net->ip_text);
@@ -219,7 +223,7 @@ void sandbox_make(struct local_pod *pod)
     if (pod->sandbox != SANDBOX_NONE || pod->volumes_retry > clock_now() || !turn_take(pod))
         return;
     if (user_find(pod, &err) < 0) {
-        not_yet(pod, "FailedCreatePodSandBox", &err);
+        not_yet(pod, "FailedCreatePodSandBox", SANDBOX_ERROR, &err);
         return;
     }
     if (!pod->user_known)

@@ -539,7 +539,7 @@ static int add_files(struct start_work *s)
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
         add_mount(s, arena_printf(s->arena, "%s/%s", s->pod->etc, files[i]),
                   arena_printf(s->arena, "/etc/%s", files[i]), NULL, 0, NULL);
-    s->reason = "ContainerCreating";
+    s->reason = START_MOUNT_ERROR;
     if (volumes_mount(s->pod, s->spec, &s->mounts, s->err) < 0)
         return -1;
     add_mount(s, message, json_string_or(json_get(s->spec, "terminationMessagePath"), "/dev/termination-log"),

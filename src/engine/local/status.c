@@ -1,6 +1,7 @@
 #include "engine/local/status.h"
 
 #include "base/clock.h"
+#include "control/pod_state.h"
 #include "control/util.h"
 
 static void set_time(struct arena *arena, struct json *object, const char *key, int64_t t)
@@ -53,6 +54,24 @@ static void write_crash_loop(struct arena *arena, struct json *state, const stru
                                json_string_or(json_at(pod, "metadata.uid"), "")));
 }
 
+/* A container that has not run yet. */
+static void write_start(struct arena *arena, struct json *state, const struct facts *facts,
+                        const struct ctr *ctr, int64_t now)
+{
+    bool ours = ctr->init ? ctr->state != CTR_NONE : plan_initialized(facts); /* to be started now */
+    const char *reason, *message;
+    char text[POD_STATE_TEXT_MAX];
+
+    if (facts_stuck(facts, ctr, now, &reason, &message)) {
+        write_waiting(arena, state, reason, message);
+    } else if (ctr->state == CTR_PULLING && ctr->fetching) {
+        pod_state_pulling_text(json_string_or(json_get(ctr->spec, "image"), ""), ctr->percent, text);
+        write_waiting(arena, state, "ContainerCreating", text);
+    } else {
+        write_waiting(arena, state, ours ? "ContainerCreating" : "PodInitializing", NULL);
+    }
+}
+
 static void write_state(struct arena *arena, struct json *out, const struct facts *facts,
                         const struct ctr *ctr, const struct pod_plan *plan, const struct json *pod,
                         int64_t now)
@@ -74,18 +93,8 @@ static void write_state(struct arena *arena, struct json *out, const struct fact
             write_end(arena, state, &ctr->end);
         }
         break;
-    case CTR_STUCK:
-        write_waiting(arena, state, ctr_stuck_reason(ctr, now), ctr->message);
-        break;
     default:
-        write_waiting(
-            arena, state,
-            ctr->init || plan_initialized(facts)
-                ? (ctr->init && ctr->state == CTR_NONE && json_len(json_at(pod, "spec.initContainers"))
-                       ? "PodInitializing"
-                       : "ContainerCreating")
-                : "PodInitializing",
-            NULL);
+        write_start(arena, state, facts, ctr, now);
         break;
     }
     last = json_set_object(arena, out, "lastState");
@@ -184,6 +193,21 @@ static void write_conditions(struct arena *arena, struct json *status, const str
     condition_set(arena, status, "PodScheduled", "True", NULL, NULL, now);
 }
 
+/* One condition keeps since when the pod cannot start. */
+static void write_stuck(struct arena *arena, struct json *status, const struct facts *facts,
+                        const struct pod_plan *plan, int64_t now)
+{
+    const char *reason, *message;
+
+    for (size_t i = 0; i < facts->len && !facts->deleting && !plan->over; i++)
+        if (facts_stuck(facts, &facts->ctrs[i], now, &reason, &message)) {
+            condition_set(arena, status, POD_CANNOT_START, "True", reason, message, now);
+            return;
+        }
+    if (condition_find(status, POD_CANNOT_START))
+        condition_set(arena, status, POD_CANNOT_START, "False", NULL, NULL, now);
+}
+
 static void write_ip(struct arena *arena, struct json *status, const char *key, const char *list,
                      const char *ip)
 {
@@ -206,6 +230,7 @@ void status_write(struct arena *arena, struct json *doc, const struct facts *fac
             json_set_string(arena, status, "message", facts->fail_message);
     }
     write_conditions(arena, status, facts, phase, now);
+    write_stuck(arena, status, facts, plan, now);
     write_ip(arena, status, "hostIP", "hostIPs", facts->host_ip);
     write_ip(arena, status, "podIP", "podIPs", facts->pod_ip);
     if (facts->start_time)

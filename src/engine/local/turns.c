@@ -42,7 +42,7 @@ static bool needs_turn(const struct local_pod *pod)
         enum ctr_state state = pod->facts.ctrs[i].state;
 
         if (state == CTR_RUNNING || state == CTR_EXITED || state == CTR_STUCK ||
-            (pod->runs[i].pull && pod->runs[i].fetching))
+            (pod->runs[i].pull && pod->facts.ctrs[i].fetching))
             return false;
     }
     return true;

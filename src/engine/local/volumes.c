@@ -106,8 +106,7 @@ int volumes_prepare(struct local_pod *pod, struct err *err)
 {
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
         if (prepare_one(pod, it, err) < 0)
-            return err_prefix(err, "MountVolume.SetUp failed for volume \"%s\" ",
-                              json_string_or(json_get(it, "name"), ""));
+            return err_prefix(err, "cannot mount volume \"%s\"", json_string_or(json_get(it, "name"), ""));
     return 0;
 }
 
@@ -134,7 +133,7 @@ void volumes_update(struct local_pod *pod, bool secret, const char *name)
         JSON_EACH(json_at(it, "projected.sources"), source)
             concerned = concerned || shows(source, secret, name);
         if (concerned && prepare_one(pod, it, &err) < 0)
-            pod_event(pod, "Warning", "FailedMount", "MountVolume.SetUp failed for volume \"%s\" %s",
+            pod_event(pod, "Warning", "FailedMount", "cannot mount volume \"%s\": %s",
                       json_string_or(json_get(it, "name"), ""), err.msg);
     }
     arena_reset(&pod->scratch);
@@ -203,8 +202,7 @@ static int mount_one(struct local_pod *pod, const struct json *mount, const stru
         return err_set(err, ERR_NOT_FOUND, "no volume \"%s\"", json_string_or(json_get(mount, "name"), ""));
     fd = open_volume(pod, volume, sub, mounts->opens, err);
     if (fd < 0)
-        return err_prefix(err, "MountVolume.SetUp failed for volume \"%s\" ",
-                          json_string_or(json_get(volume, "name"), ""));
+        return err_prefix(err, "cannot mount volume \"%s\"", json_string_or(json_get(volume, "name"), ""));
     vec_push(&mounts->fds, fd);
     out.source_fd = fd;
     if (json_bool(json_get(mount, "readOnly")) ||

@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "base/test/test.h"
+#include "control/pod_state.h"
 #include "engine/local/status.h"
 
 #define T0 (INT64_C(1700000000) * NSEC_PER_SEC)
@@ -107,6 +108,90 @@ static void test_finished_pod_says_so(void **state)
             assert_string_equal(json_get_string(it, "reason"), "PodCompleted");
 }
 
+static const struct json *condition(const struct json *doc, const char *type)
+{
+    JSON_EACH(json_at(doc, "status.conditions"), it)
+        if (streq(json_get_string(it, "type"), type))
+            return it;
+    return NULL;
+}
+
+static void test_every_way_to_be_stuck_is_read_as_such(void **state)
+{
+    static const char *const reasons[] = {"ErrImagePull", "ErrImageNeverPull", "InvalidImageName",
+                                          "CreateContainerConfigError", "CreateContainerError"};
+    struct pod_state got;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(reasons); i++) {
+        struct json *doc = pod_doc("Never");
+        CLEANUP(facts_done) struct facts facts = {0};
+
+        json_set_string(&arena, json_get(doc, "spec"), "nodeName", "here");
+        facts_init(&facts, doc);
+        facts.sandbox = true;
+        ctr_stuck(&facts.ctrs[0], reasons[i], "why", T0);
+        show(doc, &facts, T0 + 5 * NSEC_PER_SEC);
+        pod_state_read(doc, &got);
+        assert_int_equal(got.kind, POD_STATE_STUCK);
+        assert_non_null(strstr(got.text, "why"));
+    }
+}
+
+static void test_a_pod_that_cannot_be_made_is_stuck_since_its_first_failure(void **state)
+{
+    struct json *doc = pod_doc("Never");
+    CLEANUP(facts_done) struct facts facts = {0}, again = {0};
+    struct pod_state got;
+
+    (void)state;
+    json_set_string(&arena, json_get(doc, "spec"), "nodeName", "here");
+    facts_init(&facts, doc);
+    facts_no_sandbox(&facts, "CreateContainerConfigError", "user 'eve' has no account on this machine");
+    show(doc, &facts, T0);
+    facts_no_sandbox(&facts, "CreateContainerConfigError", "user 'eve' has no account on this machine");
+    show(doc, &facts, T0 + NSEC_PER_SEC);
+    facts_init(&again, doc); /* a daemon that starts knows it still */
+    show(doc, &again, T0 + 2 * NSEC_PER_SEC);
+    pod_state_read(doc, &got);
+    assert_int_equal(got.kind, POD_STATE_STUCK);
+    assert_string_equal(got.text, "user 'eve' has no account on this machine");
+    assert_true(got.since == T0);
+    facts_sandbox_ready(&again);
+    ctr_started(&again.ctrs[0], T0 + 3 * NSEC_PER_SEC);
+    show(doc, &again, T0 + 3 * NSEC_PER_SEC);
+    assert_string_equal(json_get_string(condition(doc, POD_CANNOT_START), "status"), "False");
+}
+
+static void test_another_try_is_stuck_until_something_comes_in(void **state)
+{
+    struct json *doc = pod_doc("Never");
+    CLEANUP(facts_done) struct facts facts = {0};
+    struct pod_state got;
+
+    (void)state;
+    json_set_string(&arena, json_get(doc, "spec"), "nodeName", "here");
+    facts_init(&facts, doc);
+    facts_sandbox_ready(&facts);
+    facts.ctrs[0].state = CTR_PULLING;
+    facts.ctrs[0].fetching = true;
+    show(doc, &facts, T0);
+    pod_state_read(doc, &got);
+    assert_int_equal(got.kind, POD_STATE_PULLING);
+    assert_string_equal(got.text, "pulling image i");
+    ctr_stuck(&facts.ctrs[0], "ErrImagePull", "not found", T0);
+    facts.ctrs[0].state = CTR_PULLING;
+    show(doc, &facts, T0 + 20 * NSEC_PER_SEC);
+    pod_state_read(doc, &got);
+    assert_int_equal(got.kind, POD_STATE_STUCK);
+    assert_string_equal(got.text, "cannot pull image i: not found");
+    facts.ctrs[0].percent = 7;
+    show(doc, &facts, T0 + 21 * NSEC_PER_SEC);
+    pod_state_read(doc, &got);
+    assert_int_equal(got.kind, POD_STATE_PULLING);
+    assert_string_equal(got.text, "pulling image i: 7 %");
+}
+
 static int done(void **state)
 {
     (void)state;
@@ -120,6 +205,9 @@ int main(void)
         cmocka_unit_test(test_states_are_shown_as_kubernetes_does),
         cmocka_unit_test(test_stored_status_gives_the_same_facts),
         cmocka_unit_test(test_finished_pod_says_so),
+        cmocka_unit_test(test_every_way_to_be_stuck_is_read_as_such),
+        cmocka_unit_test(test_a_pod_that_cannot_be_made_is_stuck_since_its_first_failure),
+        cmocka_unit_test(test_another_try_is_stuck_until_something_comes_in),
     };
 
     return cmocka_run_group_tests(tests, NULL, done);
