@@ -93,18 +93,17 @@ void book_done(struct book *book)
 const struct forecast *book_forecast(const struct book *book, uint32_t job, struct forecast *room)
 {
     const struct workload *w = book_job(book, job);
+    const struct forecast *f = book->view->forecasts ? &book->view->forecasts[job] : NULL;
 
-    if (book->view->forecasts && book->view->forecasts[job].points > 0) {
-        const struct forecast *f = &book->view->forecasts[job];
-
-        if (f->as_of_ms == 0 || f->as_of_ms >= book->now || !workload_runs(w))
-            return f;
-        *room = *f;
-        room->work_s -= (double)(book->now - f->as_of_ms) / 1000 * forecast_rate(f, workload_gpus(w));
-        room->work_s = room->work_s > f->work_s / 100 ? room->work_s : f->work_s / 100;
-        return room;
+    if (!f || f->points == 0) {
+        forecast_declared(w, book->now, room);
+        f = room;
     }
-    forecast_declared(w, book->now, room);
+    if (f->as_of_ms == 0 || f->as_of_ms >= book->now || !workload_runs(w))
+        return f;
+    *room = *f;
+    room->work_s -= (double)(book->now - f->as_of_ms) / 1000 * forecast_rate(f, workload_gpus(w));
+    room->work_s = room->work_s > f->work_s / 100 ? room->work_s : f->work_s / 100;
     return room;
 }
 

@@ -11,14 +11,28 @@
 
 #include <math.h>
 
-#define BETA_PRIOR     0.08
-#define BETA_WEIGHT    20.0 /* iterations that the prior counts as */
-#define SHARED_PRIOR   0.65
-#define SHARED_WEIGHT  20.0
-#define SIGMA_DECLARED 1.0 /* of what users declare: off by a factor of e, two times of three */
-#define SIGMA_MEASURED 0.1
-#define ROWS_MAX       32 /* per key */
-#define WEIGHT_MAX     500.0
+#define BETA_PRIOR    0.08
+#define BETA_WEIGHT   20.0 /* iterations that the prior counts as */
+#define SHARED_PRIOR  0.65
+#define SHARED_WEIGHT 20.0
+#define ROWS_MAX      32 /* per key */
+#define WEIGHT_MAX    500.0
+
+/* Of logarithms; chosen with bench/estimates so that intervals hold what they say. */
+#define SIGMA_TYPICAL  1.5 /* nothing is known */
+#define SIGMA_DECLARED 0.8 /* what users declare */
+#define SIGMA_OTHERS   0.3 /* what other runs of the same took */
+#define SIGMA_EPOCH    0.1 /* of one epoch's time, while there are too few to tell, */
+#define EPOCH_WEIGHT   3.0 /* which counts as so many epochs */
+#define SIGMA_DRIFT                                                                                          \
+    0.05 /* of the epochs to come against those that were: restarts, neighbours, early ends                  \
+          */
+#define QUANTILE_80    1.28
+
+#define LATE_STEP      1.1 /* what is overdue is put off by so much, again and again */
+#define FIRST_WEIGHT   0.3 /* of the first epoch of a run */
+#define OWN_WEIGHT_MAX 20.0
+#define TRUST          0.3 /* own epochs on a size count as much as the model when they are so many */
 
 struct row {
     uint32_t gpus;
@@ -108,12 +122,87 @@ double forecast_seconds(const struct forecast *f, uint32_t gpus, bool shared)
 
 double forecast_low(const struct forecast *f, double seconds)
 {
-    return seconds * exp(-1.28 * f->sigma);
+    return seconds * exp(-QUANTILE_80 * f->sigma);
 }
 
 double forecast_high(const struct forecast *f, double seconds)
 {
-    return seconds * exp(1.28 * f->sigma);
+    return seconds * exp(QUANTILE_80 * f->sigma);
+}
+
+/* ---- ends ---- */
+
+static const struct when never = {INT64_MAX, INT64_MAX, INT64_MAX};
+
+static int64_t after(int64_t from_ms, double seconds)
+{
+    return seconds < 1e12 ? from_ms + llround(seconds * 1000) : INT64_MAX;
+}
+
+static int64_t not_before(int64_t ms, int64_t now_ms)
+{
+    return ms > now_ms ? ms : now_ms;
+}
+
+/* What was to take `seconds` and has taken `elapsed` already. */
+static double put_off(double seconds, double elapsed)
+{
+    for (seconds = fmax(seconds, 0.1); seconds < elapsed; seconds *= LATE_STEP)
+        ;
+    return seconds;
+}
+
+/* Where the work that is left is counted from. */
+static int64_t counted_from(const struct forecast *f, int64_t since_ms, int64_t now_ms)
+{
+    if (since_ms == 0)
+        return now_ms;
+    return f->as_of_ms > since_ms ? f->as_of_ms : since_ms;
+}
+
+struct when forecast_end(const struct forecast *f, uint32_t gpus, bool shared, int64_t since_ms,
+                         int64_t now_ms)
+{
+    double total = forecast_seconds(f, gpus, shared), late;
+    int64_t from = counted_from(f, since_ms, now_ms);
+    double elapsed = now_ms > from ? (double)(now_ms - from) / 1000 : 0;
+    double epoch = f->epochs > 1 ? total / f->epochs : total;
+    struct when ret;
+
+    if (!isfinite(total))
+        return never;
+    late = put_off(epoch, elapsed) - epoch; /* the end of an epoch would have been reported */
+    ret.at_ms = not_before(after(from, total + late), now_ms);
+    ret.lo_ms = not_before(after(from, forecast_low(f, total) + late), now_ms);
+    ret.hi_ms = not_before(after(from, forecast_high(f, total) + late), now_ms);
+    return ret;
+}
+
+struct when forecast_epoch_end(const struct forecast *f, uint32_t gpus, bool shared, int64_t since_ms,
+                               int64_t now_ms)
+{
+    double epoch = f->epochs > 0 ? forecast_seconds(f, gpus, shared) / fmax(f->epochs, 1) : INFINITY;
+    int64_t from = counted_from(f, since_ms, now_ms);
+    double sigma = fmax(f->sigma, SIGMA_EPOCH);
+    struct when ret;
+
+    if (!isfinite(epoch))
+        return never;
+    epoch = put_off(epoch, now_ms > from ? (double)(now_ms - from) / 1000 : 0);
+    ret.at_ms = after(from, epoch);
+    ret.lo_ms = not_before(after(from, epoch * exp(-QUANTILE_80 * sigma)), now_ms);
+    ret.hi_ms = after(from, epoch * exp(QUANTILE_80 * sigma));
+    return ret;
+}
+
+struct when forecast_end_after(const struct forecast *f, uint32_t gpus, struct when start)
+{
+    double total = forecast_seconds(f, gpus, false);
+
+    if (start.at_ms == INT64_MAX || !isfinite(total))
+        return never;
+    return (struct when){after(start.at_ms, total), after(start.lo_ms, forecast_low(f, total)),
+                         after(start.hi_ms, forecast_high(f, total))};
 }
 
 uint32_t forecast_hull(const struct forecast *f, struct curve_point *ret)
@@ -141,32 +230,52 @@ uint32_t forecast_hull(const struct forecast *f, struct curve_point *ret)
 
 /* ---- without samples ---- */
 
+/* How many there are still; less than one when it goes on past its last. 0: not known. */
 static double epochs_left(const struct workload *w)
 {
     if (w->epochs_total == 0)
-        return 1;
-    if (w->epochs_done >= w->epochs_total)
-        return 0.01;
-    return (double)(w->epochs_total - w->epochs_done) / w->epochs_total;
+        return 0;
+    return w->epochs_done < w->epochs_total ? w->epochs_total - w->epochs_done : 0.01 * w->epochs_total;
+}
+
+/* When what is known of its progress was so. */
+static int64_t as_of(const struct workload *w, int64_t now_ms)
+{
+    if (!workload_runs(w))
+        return now_ms;
+    return w->saved_ms > w->started_ms ? w->saved_ms : w->started_ms;
+}
+
+/* Less than 1 when it has had more GPU time than it declared. */
+static float overrun(const struct workload *w, double declared_s, int64_t now_ms)
+{
+    double attained_s = (double)workload_attained(w, now_ms) / 1000;
+
+    return declared_s > 0 && attained_s > declared_s ? (float)(declared_s / attained_s) : 1;
 }
 
 void forecast_declared(const struct workload *w, int64_t now_ms, struct forecast *ret)
 {
     double declared_s = (double)(w->declared_ms > 0 ? w->declared_ms : FORECAST_TYPICAL_MS) / 1000;
-    double base, attained_s;
+    double base, left;
 
-    *ret = (struct forecast){.sigma = SIGMA_DECLARED, .shared = (float)SHARED_PRIOR, .overrun = 1};
+    *ret = (struct forecast){.sigma = w->declared_ms > 0 ? SIGMA_DECLARED : SIGMA_TYPICAL,
+                             .shared = (float)SHARED_PRIOR,
+                             .as_of_ms = as_of(w, now_ms)};
     curve_sizes(&w->demand, ret);
     for (uint32_t i = 0; i < ret->points; i++)
         ret->curve[i].rate = (float)model_rate(BETA_PRIOR, ret->curve[i].gpus);
     /* Of a gang that cannot be smaller, the hours are those on the gang. */
     base = declared_s * ret->curve[0].rate;
-    attained_s = (double)workload_attained(w, now_ms) / 1000 * ret->curve[0].rate / ret->curve[0].gpus;
-    ret->work_s = w->epochs_total > 0 ? base * epochs_left(w) : base - attained_s;
-    if (ret->work_s < 0.1 * base && w->epochs_total == 0)
-        ret->work_s = 0.1 * base;
-    if (attained_s > base)
-        ret->overrun = (float)(base / attained_s);
+    ret->overrun = overrun(w, declared_s * ret->curve[0].gpus, now_ms);
+    left = epochs_left(w);
+    if (left > 0) {
+        ret->epochs = (float)left;
+        ret->work_s = base * left / w->epochs_total;
+        return;
+    }
+    ret->work_s = base - (double)w->attained_gpu_ms / 1000 * ret->curve[0].rate / ret->curve[0].gpus;
+    ret->work_s = fmax(ret->work_s, 0.1 * base);
 }
 
 /* ---- samples ---- */
@@ -261,6 +370,115 @@ bool estimator_row(const struct estimator *est, const struct estimate_key *key, 
         model->rows.v[i].gpus,        model->rows.v[i].shared,  (uint32_t)model->rows.v[i].weight,
         model->rows.v[i].iteration_s, model->rows.v[i].epoch_s, 0};
     return true;
+}
+
+/* ---- a job's own epochs ---- */
+
+static struct epoch_row *epoch_row_of(struct epoch_log *of, uint32_t gpus, bool shared)
+{
+    for (uint32_t i = 0; i < of->len; i++)
+        if (of->rows[i].gpus == gpus && of->rows[i].shared == shared)
+            return &of->rows[i];
+    if (of->len == EPOCH_ROWS_MAX)
+        return NULL;
+    of->rows[of->len] = (struct epoch_row){.gpus = gpus, .shared = shared};
+    return &of->rows[of->len++];
+}
+
+void epoch_log_add(struct epoch_log *of, uint32_t gpus, bool shared, double seconds, bool first)
+{
+    double weight = first ? FIRST_WEIGHT : 1, off;
+    struct epoch_row *row;
+
+    if (gpus == 0 || !sane(seconds))
+        return;
+    row = epoch_row_of(of, gpus, shared);
+    if (!row)
+        return;
+    if (row->count > 0 && !first) {
+        off = log(seconds / row->mean_s);
+        row->sigma2 += (off * off - row->sigma2) / fmin(row->count, OWN_WEIGHT_MAX);
+    }
+    row->count++;
+    row->weight = fmin(row->weight + weight, OWN_WEIGHT_MAX); /* so that a job that changes is followed */
+    row->mean_s += (seconds - row->mean_s) * weight / row->weight;
+}
+
+void epoch_log_load(struct epoch_log *of, const struct epoch_row *stored)
+{
+    struct epoch_row *row;
+
+    if (stored->gpus == 0 || stored->count == 0 || !sane(stored->mean_s))
+        return;
+    row = epoch_row_of(of, stored->gpus, stored->shared);
+    if (!row)
+        return;
+    *row = *stored;
+    if (!(row->weight > 0) || row->weight > OWN_WEIGHT_MAX)
+        row->weight = fmin(row->count, OWN_WEIGHT_MAX);
+    if (!(row->sigma2 >= 0 && row->sigma2 < 1))
+        row->sigma2 = SIGMA_EPOCH * SIGMA_EPOCH;
+}
+
+void estimator_learn_epoch(struct estimator *est, const struct estimate_key *key, struct epoch_log *of,
+                           uint32_t gpus, bool shared, double seconds, bool first)
+{
+    epoch_log_add(of, gpus, shared, seconds, first);
+    if (!first || of->len == 0 || of->rows[0].count == 1)
+        (void)estimator_add(est, key, &(struct sample){.gpus = gpus, .shared = shared, .epoch_s = seconds});
+}
+
+/* The row that tells the most. */
+static const struct epoch_row *best_row(const struct epoch_log *own)
+{
+    const struct epoch_row *best = NULL;
+    double most = 0;
+
+    for (uint32_t i = 0; own && i < own->len; i++) {
+        double weight = own->rows[i].weight * (own->rows[i].shared ? 0.25 : 1);
+
+        if (weight > most) {
+            most = weight;
+            best = &own->rows[i];
+        }
+    }
+    return best;
+}
+
+/* Bends the curve to the sizes that the job itself was on: `one` is an epoch's work. */
+static void curve_own(const struct epoch_log *own, double one, struct forecast *ret)
+{
+    double bend = 1; /* of the sizes from here on */
+
+    for (uint32_t i = 0; i < ret->points; i++) {
+        struct curve_point *p = &ret->curve[i];
+
+        for (uint32_t k = 0; k < own->len; k++) {
+            const struct epoch_row *row = &own->rows[k];
+
+            if (row->gpus == p->gpus && !row->shared) {
+                double trust = row->weight / (row->weight + TRUST);
+
+                bend = 1 - trust + trust * one / row->mean_s / p->rate;
+                ret->tried |= 1U << i;
+            }
+        }
+        p->rate *= (float)bend;
+    }
+}
+
+/* Variance of the logarithm of what so many epochs take. */
+static double own_variance(const struct epoch_log *own, double left)
+{
+    double weight = 0, over = SIGMA_EPOCH * SIGMA_EPOCH * EPOCH_WEIGHT, under = EPOCH_WEIGHT, one;
+
+    for (uint32_t i = 0; i < own->len; i++) {
+        weight += own->rows[i].weight;
+        over += own->rows[i].sigma2 * own->rows[i].weight;
+        under += own->rows[i].weight;
+    }
+    one = over / under;
+    return one / weight + one / fmax(left, 1) + SIGMA_DRIFT * SIGMA_DRIFT;
 }
 
 /* ---- from samples ---- */
@@ -391,41 +609,46 @@ static bool fit_model(const struct model *model, struct fit *fit, struct forecas
     return true;
 }
 
+/* The curve as other runs have it. Returns whether there were any, and fills `fit`. */
+static bool curve_of_others(const struct model *model, struct fit *fit, bool *iterations,
+                            struct forecast *ret)
+{
+    struct model epochs;
+    bool fits;
+
+    *iterations = model && fit_model(model, fit, ret);
+    if (!model || *iterations)
+        return *iterations;
+    epochs = by_epochs(model);
+    fits = fit_model(&epochs, fit, ret);
+    vec_done(&epochs.rows);
+    return fits;
+}
+
 void estimator_forecast(const struct estimator *est, const struct estimate_key *key, const struct workload *w,
                         uint64_t training_set, int64_t now_ms, struct forecast *ret)
 {
     const struct model *model = model_of(est, key, false);
+    const struct epoch_row *row = best_row(key->own);
     struct fit fit = {0, BETA_PRIOR, SHARED_PRIOR, 1};
-    double epoch1_s, total_s, attained_s;
-    bool iterations;
+    double one = 0, left = epochs_left(w);
+    bool iterations, others;
 
     forecast_declared(w, now_ms, ret);
-    if (!model)
-        return;
-    iterations = fit_model(model, &fit, ret);
-    if (!iterations) {
-        struct model epochs = by_epochs(model);
-        bool fits = fit_model(&epochs, &fit, ret);
-
-        vec_done(&epochs.rows);
-        if (!fits)
-            return;
-    }
-    if (w->epochs_total == 0)
-        return;
-    if (iterations && training_set && key->batch_size) {
+    others = curve_of_others(model, &fit, &iterations, ret);
+    if (row) {
+        one = row->mean_s * forecast_rate(ret, row->gpus) * (row->shared ? ret->shared : 1);
+        curve_own(key->own, one, ret);
+    } else if (iterations && training_set && key->batch_size) {
         fit_epoch(model, training_set, key->batch_size, &fit);
-        epoch1_s = iterations_of(training_set, key->batch_size, 1) * fit.t1 * fit.epoch_factor;
-    } else {
-        epoch1_s = epoch_seconds(model, &fit, ret);
+        one = iterations_of(training_set, key->batch_size, 1) * fit.t1 * fit.epoch_factor;
+    } else if (others) {
+        one = epoch_seconds(model, &fit, ret);
     }
-    if (epoch1_s <= 0)
+    if (one <= 0 || left <= 0)
         return;
-    total_s = epoch1_s * w->epochs_total;
-    ret->work_s = total_s * epochs_left(w);
+    ret->work_s = one * left;
     ret->measured = true;
-    ret->sigma = SIGMA_MEASURED + 0.3 / (1 + w->epochs_done);
-    attained_s = (double)workload_attained(w, now_ms) / 1000;
-    if (w->declared_ms > 0 && attained_s > (double)w->declared_ms / 1000)
-        ret->overrun = (float)((double)w->declared_ms / 1000 / attained_s);
+    ret->sigma = row ? sqrt(own_variance(key->own, left)) : SIGMA_OTHERS;
+    ret->overrun = overrun(w, (double)w->declared_ms / 1000, now_ms);
 }
