@@ -143,9 +143,33 @@ int failure_forbidden(struct failure *failure, struct arena *arena, const char *
     return with_details(failure, arena, group, plural, name);
 }
 
+void failure_concerns(struct failure *failure, struct arena *arena, const char *group, const char *kind,
+                      const char *name)
+{
+    if (failure->code == 422 && !failure->kind && !failure->name && !failure->bare_details)
+        with_details(failure, arena, group, kind, name);
+}
+
+/* The cause that a sentence is. kubectl puts the field before it, so there is one wherever there is an
+ * object. */
+static struct json *cause_of_message(const struct failure *failure, struct arena *arena)
+{
+    static const char path[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.[]";
+    const char *message = failure->message ? failure->message : "", *field = failure->kind ? "spec" : NULL;
+    size_t len = strspn(message, path);
+    struct json *causes = NULL;
+
+    if (len && starts_with(message + len, ": ")) {
+        field = arena_strndup(arena, message, len);
+        message += len + strlen(": ");
+    }
+    add_cause(&causes, arena, "FieldValueInvalid", message, field);
+    return causes;
+}
+
 struct json *failure_to_json(const struct failure *failure, struct arena *arena)
 {
-    struct json *status = json_new_object(arena), *details;
+    struct json *status = json_new_object(arena), *details, *causes = failure->causes;
 
     json_set_string(arena, status, "kind", "Status");
     json_set_string(arena, status, "apiVersion", "v1");
@@ -163,8 +187,10 @@ struct json *failure_to_json(const struct failure *failure, struct arena *arena)
         json_set_string(arena, details, "kind", failure->kind);
     if (failure->uid)
         json_set_string(arena, details, "uid", failure->uid);
-    if (json_len(failure->causes))
-        json_set(arena, details, "causes", *failure->causes);
+    if (failure->code == 422 && !json_len(causes) && !failure->bare_details)
+        causes = cause_of_message(failure, arena);
+    if (json_len(causes))
+        json_set(arena, details, "causes", *causes);
     if (failure->retry_after)
         json_set_int(arena, details, "retryAfterSeconds", failure->retry_after);
     if (details->len || failure->bare_details)

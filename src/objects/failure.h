@@ -40,6 +40,9 @@ int failure_forbidden(struct failure *failure, struct arena *arena, const char *
 /* 404, 405, 406, 415 of the server itself, not of one kind: details are there and empty. */
 int failure_generic(struct failure *failure, struct arena *arena, int code, const char *reason,
                     const char *message);
+/* A 422 that says nothing of an object yet is about this one; every other failure stays as it is. */
+void failure_concerns(struct failure *failure, struct arena *arena, const char *group, const char *kind,
+                      const char *name);
 int failure_bad_request(struct failure *failure, struct arena *arena, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -48,7 +51,9 @@ int failure_bad_request(struct failure *failure, struct arena *arena, const char
 #define failure_generic(...)     (failure_generic(__VA_ARGS__), err_minus_one_())
 #define failure_bad_request(...) (failure_bad_request(__VA_ARGS__), err_minus_one_())
 
-struct json *failure_to_json(const struct failure *failure, struct arena *arena); /* the Status object */
+/* The Status object. A 422 always has a cause: kubectl before 1.24 prints nothing else of it. Without one, it
+ * is made of the message: "name: missing" is the field `name` and "missing". */
+struct json *failure_to_json(const struct failure *failure, struct arena *arena);
 
 /* Field errors of one object, collected and then made one 422:
  *   Pod "x" is invalid: spec.y: Invalid value: "v": detail

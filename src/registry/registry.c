@@ -36,8 +36,11 @@ int registry_admit_all(struct registry *registry, const struct write *write, con
                        const char *ns, struct json *doc, const struct object *old)
 {
     VEC_EACH(&registry->admissions, it)
-        if (it->admit(it->arg, write, kind, ns, doc, old) < 0)
+        if (it->admit(it->arg, write, kind, ns, doc, old) < 0) {
+            failure_concerns(write->failure, write->arena, kind->group, kind->name,
+                             json_at_string(doc, "metadata.name"));
             return -1;
+        }
     return 0;
 }
 

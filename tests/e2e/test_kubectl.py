@@ -456,3 +456,11 @@ def test_large_configmaps(k):
     doc["metadata"]["name"] = "d"
     doc["data"]["a"] = "x" * (1 << 20) + "y"
     assert "Too long: may not be more than 1048576 bytes" in k("create", "-f", "-", stdin=doc).fails(1)
+
+
+def test_every_refusal_is_printed_whole(k):
+    """Of a 422, kubectl before 1.24 prints nothing but its causes."""
+    definition = {"apiVersion": "berth.dev/v1", "kind": "TaskDefinition", "metadata": {"name": "d"},
+                  "spec": {"taskTemplateName": "absent"}}
+    said = k("create", "-f", "-", stdin=definition).fails()
+    assert said == 'The TaskDefinition "d" is invalid: spec: there is no task template "absent"\n'

@@ -135,10 +135,12 @@ def test_what_cannot_work_is_refused_at_submit_with_the_way_out(lab, given, sent
     assert not [job for job in jobs if job["name"].startswith("wrong")]
 
 
-def test_kubectl_is_told_the_same(lab):
-    said = lab.daemon.kubectl("create", "-f", "-", stdin={
+@pytest.mark.parametrize("version", harness.edge_kubectls())
+def test_kubectl_is_told_the_same(lab, version):
+    said = lab.daemon.kubectl("create", "-f", "-", version=version, stdin={
         "apiVersion": "berth.dev/v1", "kind": "TrainingJob", "metadata": {"name": "big"},
         "spec": {"image": "host", "command": ["true"], "estimatedMemoryMiB": 9000}}).fails()
+    assert 'The TrainingJob "big" is invalid: spec: ' in said
     assert "--estimated_memory 9000 is more than any GPU here has" in said
 
 

@@ -187,15 +187,7 @@ static bool is_folder(const struct checking *c, const char *path)
 static int refuse(const struct write *write, const struct err *err)
 {
     int code = err->code == ERR_FORBIDDEN ? 403 : err->code == ERR_EXISTS ? 409 : 422;
-    struct json *cause;
 
-    if (code == 422) { /* old kubectls print nothing of an invalid object but its causes */
-        write->failure->causes = json_new_array(write->arena);
-        cause = json_push_object(write->arena, write->failure->causes);
-        json_set_string(write->arena, cause, "reason", "FieldValueInvalid");
-        json_set_string(write->arena, cause, "message", err->msg);
-        json_set_string(write->arena, cause, "field", "spec");
-    }
     return failure_set(write->failure, write->arena, code,
                        code == 403   ? "Forbidden"
                        : code == 409 ? "Conflict"

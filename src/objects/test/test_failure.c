@@ -149,6 +149,46 @@ static void test_details_carry_uid_and_retry(void **state)
         strstr(status_text(&f, &a), "\"details\":{\"uid\":\"u\",\"retryAfterSeconds\":3},\"code\":429"));
 }
 
+static void test_every_invalid_has_a_cause_for_old_kubectls(void **state)
+{
+    CLEANUP(arena_done) struct arena a = {0};
+    struct failure f = {0};
+
+    (void)state;
+    failure_set(&f, &a, 422, "Invalid", "there are too few GPUs");
+    assert_non_null(strstr(status_text(&f, &a), "\"details\":{\"causes\":[{\"reason\":\"FieldValueInvalid\","
+                                                "\"message\":\"there are too few GPUs\"}]},\"code\":422"));
+    failure_concerns(&f, &a, "berth.dev", "TrainingJob", "big");
+    assert_string_equal(
+        status_text(&f, &a),
+        "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","
+        "\"message\":\"there are too few GPUs\",\"reason\":\"Invalid\",\"details\":{\"name\":\"big\","
+        "\"group\":\"berth.dev\",\"kind\":\"TrainingJob\",\"causes\":[{\"reason\":\"FieldValueInvalid\","
+        "\"message\":\"there are too few GPUs\",\"field\":\"spec\"}]},\"code\":422}");
+    failure_set(&f, &a, 422, "Invalid", "endpoints[0].endpoint: missing");
+    assert_non_null(
+        strstr(status_text(&f, &a), "\"message\":\"missing\",\"field\":\"endpoints[0].endpoint\""));
+    failure_generic(&f, &a, 422, "Invalid", "the server rejected it"); /* as Kubernetes itself */
+    failure_concerns(&f, &a, "", "Pod", "x");
+    assert_non_null(strstr(status_text(&f, &a), "\"details\":{},\"code\":422"));
+}
+
+static void test_only_an_invalid_without_an_object_is_given_one(void **state)
+{
+    CLEANUP(arena_done) struct arena a = {0};
+    struct failure f = {0};
+
+    (void)state;
+    failure_set(&f, &a, 403, "Forbidden", "no");
+    failure_concerns(&f, &a, "", "Pod", "x");
+    assert_null(f.kind);
+    failure_set(&f, &a, 422, "Invalid", "no");
+    failure_concerns(&f, &a, "", "Pod", "x");
+    failure_concerns(&f, &a, "batch", "Job", "y");
+    assert_string_equal(f.kind, "Pod");
+    assert_string_equal(f.name, "x");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +197,8 @@ int main(void)
         cmocka_unit_test(test_one_field_error_is_said_plainly),
         cmocka_unit_test(test_several_field_errors_are_a_list_without_repetition),
         cmocka_unit_test(test_details_carry_uid_and_retry),
+        cmocka_unit_test(test_every_invalid_has_a_cause_for_old_kubectls),
+        cmocka_unit_test(test_only_an_invalid_without_an_object_is_given_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
