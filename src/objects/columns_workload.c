@@ -1,6 +1,7 @@
 /* Columns of pods, jobs and our own kinds. What a pod's Status cell says is put together from phase,
  * conditions and container states the way kubectl users know it. */
 #include "base/clock.h"
+#include "objects/names.h"
 #include "objects/rules.h"
 #include "objects/table.h"
 
@@ -445,12 +446,8 @@ static void training_position(const struct json *doc, struct column_ctx *ctx, st
 
 static void training_user(const struct json *doc, struct column_ctx *ctx, struct buf *out)
 {
-    const char *user = non_empty(json_at_string(doc, "spec.user"));
-
     (void)ctx;
-    if (!user)
-        user = non_empty(json_get_string(json_at(doc, "metadata.labels"), "user"));
-    cell_string(out, user ? user : json_at_string(doc, "metadata.namespace"));
+    cell_string(out, work_user(doc));
 }
 
 const struct column columns_training_job[] = {

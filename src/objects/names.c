@@ -1,6 +1,7 @@
 #include "objects/names.h"
 
 #include "base/str.h"
+#include "domain/workload.h"
 #include "objects/condition.h"
 
 #define MIB_MAX (1 << 30)
@@ -59,6 +60,14 @@ bool work_is_kept(const struct json *doc)
 bool work_is_claimed(const struct json *doc)
 {
     return annotation_get(doc, CLAIM_ANNOTATION) != NULL;
+}
+
+bool priority_is_valid(struct str text)
+{
+    const char *warning;
+
+    priority_parse(text, &warning);
+    return !warning;
 }
 
 /* ---- pods ---- */

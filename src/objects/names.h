@@ -40,6 +40,10 @@ const char *work_user(const struct json *doc);
 bool work_is_kept(const struct json *doc);    /* KEEP_ANNOTATION */
 bool work_is_claimed(const struct json *doc); /* CLAIM_ANNOTATION */
 
+/* What the label `priority` and spec.priority of TrainingJobs may say; "" is 0. */
+bool priority_is_valid(struct str text);
+#define PRIORITY_RULE "must be a whole number from -1000000 to 1000000; '0-3' means -3"
+
 /* ---- pods ---- */
 
 bool pod_phase_is_over(const char *phase); /* "Succeeded" or "Failed"; NULL is neither */

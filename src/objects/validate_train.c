@@ -1,6 +1,7 @@
 /* Our own kinds: training jobs, task templates, task definitions, tasks. Sentences follow Kubernetes' manner.
  */
 #include "base/yaml.h"
+#include "objects/names.h"
 #include "objects/rules.h"
 
 #define GPUS_MAX   4096
@@ -42,15 +43,16 @@ static void check_port_mapping(struct field_errors *errors, const struct json *v
 /* 3, "3", "-3" or "0-3", which means -3 where a leading dash is not allowed. */
 static void check_priority(struct field_errors *errors, const struct json *value)
 {
-    struct str text = json_str(value);
-    int64_t n;
+    CLEANUP(buf_done) struct buf text = {0};
 
-    if (!json_present(value) || value->type == JSON_INT)
+    if (!json_present(value))
         return;
-    if (str_starts(text, "0-"))
-        text = (struct str){text.s + 1, text.len - 1};
-    if (!text.len || !str_to_int(text, &n) || n < INT32_MIN || n > INT32_MAX)
-        field_invalid(errors, "spec.priority", value, "must be a whole number; '0-3' means -3");
+    if (json_is(value, JSON_STRING))
+        buf_puts(&text, json_string(value));
+    else
+        json_write(&text, value);
+    if (!text.len || !priority_is_valid(buf_view(&text)))
+        field_invalid(errors, "spec.priority", value, PRIORITY_RULE);
 }
 
 static void check_training_counts(struct field_errors *errors, const struct json *spec)

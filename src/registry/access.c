@@ -1,5 +1,6 @@
 #include "registry/access.h"
 
+#include "objects/names.h"
 #include "registry/internal.h"
 
 bool access_is_admin(const struct identity *who)
@@ -137,7 +138,7 @@ static bool foreign(struct registry *registry, const struct identity *who, const
     object = store_get(registry->store, access->kind->id, access->ns, access->name);
     if (!object)
         return false;
-    user = annotation(object, USER_ANNOTATION, &arena);
+    user = annotation(object, OWNER_ANNOTATION, &arena);
     return !user.s || !str_is(user, who->user);
 }
 

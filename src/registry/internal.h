@@ -4,9 +4,6 @@
 #include "base/vec.h"
 #include "registry/registry.h"
 
-/* Whose work an object is; set by the registry for everybody but admins, kept on every update. */
-#define USER_ANNOTATION "berth.dev/user"
-
 struct admission {
     registry_admit admit;
     void *arg;
@@ -50,4 +47,10 @@ void registry_mark(struct registry *registry, const struct write *write, const s
                    struct json *doc, struct written *ret);
 /* Who owns the fields of this write; time holds CLOCK_TEXT_MAX bytes. */
 struct apply_request write_request(const struct write *write, const struct kind *kind, char *time);
+/* owner.c: whose work it is. 403 when the label says another name than it may. */
+int owner_stamp(struct registry *registry, const struct write *write, const struct kind *kind,
+                struct json *doc);
+int owner_carry(const struct write *write, const struct kind *kind, struct json *doc, const struct json *old);
+void owner_check_priority(const struct write *write, const struct kind *kind, const struct json *doc,
+                          const struct json *old, struct field_errors *errors);
 int registry_missing(const struct write *write, const struct kind *kind, const char *name);

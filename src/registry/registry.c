@@ -212,39 +212,8 @@ static int check_namespace(struct registry *registry, const struct write *write,
     return 0;
 }
 
-/* Whose work this is: the asker's, or its owner's where a controller made it. */
-static void set_user(struct registry *registry, const struct write *write, struct json *meta)
-{
-    const char *user = NULL;
-    struct json *annotations;
-
-    if (write->who) {
-        if (!identity_in_group(write->who, "system:masters"))
-            user = write->who->user;
-    } else {
-        const struct object *owner;
-        struct json *owners = json_get(meta, "ownerReferences");
-
-        owner = store_by_uid(registry->store, json_string_or(json_get(json_item(owners, 0), "uid"), ""));
-        if (owner)
-            user = json_string(
-                json_get(json_at(object_json(owner, write->arena), "metadata.annotations"), USER_ANNOTATION));
-        if (!user)
-            return;
-    }
-    annotations = json_get(meta, "annotations");
-    if (!user) {
-        if (annotations)
-            json_remove(annotations, USER_ANNOTATION);
-        return;
-    }
-    annotations = json_need_object(write->arena, meta, "annotations");
-    json_set_string(write->arena, annotations, USER_ANNOTATION, user);
-}
-
 /* What only the server may say about a new object. */
-static void stamp(struct registry *registry, const struct write *write, const struct kind *kind,
-                  struct json *meta)
+static void stamp(const struct write *write, const struct kind *kind, struct json *meta)
 {
     char uid[37], time[CLOCK_TEXT_MAX];
     const char *base = json_get_string(meta, "generateName");
@@ -260,7 +229,6 @@ static void stamp(struct registry *registry, const struct write *write, const st
         json_set_int(write->arena, meta, "generation", 1);
     if (base && *base && !json_string_or(json_get(meta, "name"), "")[0])
         json_set_string(write->arena, meta, "name", object_generate_name(write->arena, base));
-    set_user(registry, write, meta);
 }
 
 static int check_new(struct registry *registry, const struct write *write, const struct kind *kind,
@@ -352,7 +320,9 @@ int registry_create(struct registry *registry, const struct write *write, const 
     if (json_string_or(json_get(meta, "resourceVersion"), "")[0] && !write->applied)
         return failure_set(write->failure, write->arena, 500, "", "%s",
                            "resourceVersion should not be set on objects to be created");
-    stamp(registry, write, kind, meta);
+    stamp(write, kind, meta);
+    if (owner_stamp(registry, write, kind, doc) < 0)
+        return -1;
     ctx.name = json_string_or(json_get(meta, "name"), "");
     if (kind->defaults)
         kind->defaults(&ctx, doc);
@@ -360,6 +330,7 @@ int registry_create(struct registry *registry, const struct write *write, const 
     if (registry_admit_all(registry, write, kind, ns, doc, NULL) < 0)
         return -1;
     object_check_metadata(kind, &ctx, doc, NULL, &errors);
+    owner_check_priority(write, kind, doc, NULL, &errors);
     if (kind->validate)
         kind->validate(&ctx, doc, NULL, &errors);
     if (field_errors_finish(&errors, write->failure, kind->group, kind->name, ctx.name) < 0)

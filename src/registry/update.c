@@ -21,8 +21,6 @@ static void carry_metadata(const struct write *write, struct json *meta, const s
 {
     static const char *const kept[] = {"creationTimestamp", "generation", "deletionTimestamp",
                                        "deletionGracePeriodSeconds"};
-    const struct json *user = json_get(json_get(old_meta, "annotations"), USER_ANNOTATION);
-    struct json *annotations;
 
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
         carry(write->arena, meta, old_meta, kept[i]);
@@ -33,14 +31,6 @@ static void carry_metadata(const struct write *write, struct json *meta, const s
         carry(write->arena, meta, old_meta, "managedFields");
     if (json_string_or(json_get(meta, "generateName"), "")[0] == 0)
         carry(write->arena, meta, old_meta, "generateName");
-    if (user) {
-        annotations = json_need_object(write->arena, meta, "annotations");
-        json_set(write->arena, annotations, USER_ANNOTATION, *user);
-    } else if ((annotations = json_get(meta, "annotations"))) {
-        json_remove(annotations, USER_ANNOTATION);
-        if (!json_len(annotations))
-            json_remove(meta, "annotations");
-    }
 }
 
 static struct str key_of(const struct json_member *member)
@@ -181,6 +171,8 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
     carry_metadata(write, meta, old_meta);
     if (scope == SCOPE_STATUS)
         carry_all_but_status(write, doc, old_doc);
+    if (owner_carry(write, kind, doc, old_doc) < 0)
+        return -1;
     if (kind->defaults)
         kind->defaults(&ctx, doc);
     if (scope == SCOPE_STATUS)
@@ -190,6 +182,7 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
     if (scope != SCOPE_STATUS && registry_admit_all(registry, write, kind, old->ns, doc, old) < 0)
         return -1;
     object_check_metadata(kind, &ctx, doc, old_doc, &errors);
+    owner_check_priority(write, kind, doc, old_doc, &errors);
     if (scope == SCOPE_STATUS && kind->validate_status)
         kind->validate_status(&ctx, doc, old_doc, &errors);
     if (scope == SCOPE_MAIN || (scope == SCOPE_ALL && write->who))

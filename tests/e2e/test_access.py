@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+import harness
+
 
 @pytest.fixture
 def people(own_daemon, tmp_path):
@@ -67,6 +69,57 @@ def test_members_share_a_namespace_but_not_each_others_work(own_daemon, people):
     forged["metadata"]["annotations"] = {"berth.dev/user": "ann"}
     bob("create", "-f", "-", stdin=forged).ok()
     assert own_daemon.get("/api/v1/namespaces/lab/pods/b")["metadata"]["annotations"]["berth.dev/user"] == "bob"
+
+
+def test_work_is_its_makers_whatever_the_label_says(own_daemon, people):
+    ann = lambda *args, **more: own_daemon.kubectl(*args, kubeconfig=people["ann"], **more)
+    refusal = 'label "user" must be "ann", not "bob"'
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+           "spec": {"template": {"metadata": {}, "spec": {**pod("x")["spec"], "restartPolicy": "Never"}}}}
+    train = {"apiVersion": "berth.dev/v1", "kind": "TrainingJob", "metadata": {"name": "t"}, "spec": {"image": "i", "command": ["c"]}}
+    for doc in (pod("a"), job, train):
+        forged = json.loads(json.dumps(doc))
+        forged["metadata"]["labels"] = {"user": "bob"}
+        assert refusal in ann("create", "-f", "-", stdin=forged).fails(1)
+        own = json.loads(json.dumps(doc))
+        own["metadata"]["labels"] = {"user": "ann"}  # as the lab's guides have it
+        ann("create", "-f", "-", stdin=own).ok()
+    template = json.loads(json.dumps(job))
+    template["spec"]["template"]["metadata"] = {"labels": {"user": "bob"}}
+    assert refusal in ann("create", "-f", "-", stdin={**template, "metadata": {"name": "j2"}}).fails(1)
+    ann("create", "-f", "-", stdin=pod("b")).ok()
+    assert refusal in ann("label", "pod", "b", "user=bob", "--overwrite").fails(1)
+    assert refusal in ann("apply", "--server-side", "--force-conflicts", "-f", "-",
+                          stdin={**pod("b"), "metadata": {"name": "b", "labels": {"user": "bob"}}}).fails(1)
+    replaced = own_daemon.get("/api/v1/namespaces/ann/pods/b")
+    del replaced["metadata"]["labels"]
+    ann("replace", "-f", "-", stdin=replaced).ok()
+    label = lambda kind, name: own_daemon.get(f"{kind}/{name}")["metadata"]["labels"]["user"]
+    assert label("/api/v1/namespaces/ann/pods", "b") == "ann"
+    own_daemon.kubectl("-n", "ann", "label", "pod", "b", "user=bob", "--overwrite").ok()
+    assert label("/api/v1/namespaces/ann/pods", "b") == "bob"
+
+
+def test_pods_of_a_job_are_whose_the_job_is(own_daemon, people):
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"},
+           "spec": {"template": {"spec": {**pod("x")["spec"], "restartPolicy": "Never"}}}}
+    own_daemon.kubectl("create", "-f", "-", stdin=job, kubeconfig=people["ann"]).ok()
+    pods = lambda ns, name: own_daemon.get(f"/api/v1/namespaces/{ns}/pods?labelSelector=job-name={name}")["items"]
+    made = harness.wait(lambda: pods("ann", "j"), "the pod")[0]
+    assert (made["metadata"]["labels"]["user"], made["metadata"]["annotations"]["berth.dev/user"]) == ("ann", "ann")
+    row = harness.wait(lambda: [r for r in own_daemon.get("/v1/queue")["jobs"] if r["name"] == "j"], "the row")[0]
+    assert row["user"] == "ann"
+    own_daemon.kubectl("create", "-f", "-", stdin={**job, "metadata": {"name": "given", "labels": {"user": "bob"}}}).ok()
+    assert harness.wait(lambda: pods("default", "given"), "the pod")[0]["metadata"]["labels"]["user"] == "bob"
+
+
+def test_priority_must_be_a_number(own_daemon, people):
+    ann = lambda *args, **more: own_daemon.kubectl(*args, kubeconfig=people["ann"], **more)
+    ann("create", "-f", "-", stdin=pod("a")).ok()
+    error = ann("label", "pod", "a", "priority=abc").fails(1)
+    assert 'metadata.labels.priority: Invalid value: "abc": must be a whole number from -1000000 to 1000000; \'0-3\' means -3' in error
+    ann("label", "pod", "a", "priority=0-3").ok()
+    assert "must be a whole number" in own_daemon.kubectl("-n", "ann", "label", "pod", "a", "priority=high", "--overwrite").fails(1)
 
 
 def test_tokens(own_daemon):

@@ -277,6 +277,19 @@ def test_users_start_anybodys_definitions_in_their_own_namespace(server):
     assert ask(ann, "DELETE", f"/v1/jobs/{made['task_id']}").code == 200
 
 
+def test_what_a_task_makes_is_whose_the_task_is(server):
+    cara = user(server, "cara")
+    made = server.request("POST", "/v1/jobs", values(creator="somebody-else"), via="http", token=cara).json()
+    task = server.get(f"/apis/berth.dev/v1/namespaces/cara/tasks/{made['task_id']}")
+    assert (task["metadata"]["labels"]["user"], task["metadata"]["annotations"]["berth.dev/user"]) == ("cara", "cara")
+    for item in made["objects"]:
+        if item["kind"] in ("Job", "Pod", "TrainingJob"):
+            assert server.get(item["link"])["metadata"]["labels"]["user"] == "cara", item
+    row = harness.wait(lambda: [r for r in server.get("/v1/queue")["jobs"] if r["namespace"] == "cara"], "the row")[0]
+    assert row["user"] == "cara"
+    assert server.request("DELETE", f"/v1/jobs/{made['task_id']}", via="http", token=cara).code == 200
+
+
 def test_list_filters_and_rerun(server):
     one = server.post("/v1/jobs", values(creator="filter-me", name="first"))
     two = server.post(one["links"]["rerun"], {"name": "second", "process": {"train": {"maxStep": 7}}})

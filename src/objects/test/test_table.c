@@ -213,7 +213,7 @@ static const struct row rows[] = {
     {KIND_TRAINING_JOB,
      "{" META("t") ",\"spec\":{\"maxEpochs\":10},\"status\":{\"phase\":\"Running\",\"epochsDone\":3,"
                    "\"gpus\":[\"0\",\"1\"],\"eta\":\"2026-03-01T14:05:00Z\",\"reason\":\"Runs on 2 GPUs\"}}",
-     "\"t\",\"Running\",\"3/10\",2,\"125m\",\"2m5s\",\"\",\"<none>\",\"Runs on 2 GPUs\""},
+     "\"t\",\"Running\",\"3/10\",2,\"125m\",\"2m5s\",\"\",\"root\",\"Runs on 2 GPUs\""},
     {KIND_TASK_TEMPLATE, "{" META("t") ",\"spec\":{\"description\":\"d\"}}", "\"t\",\"d\",\"2m5s\""},
     {KIND_TASK_DEFINITION,
      "{" META(

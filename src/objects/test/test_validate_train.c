@@ -57,11 +57,13 @@ static const struct create_case creates[] = {
      "spec.portMapping: Invalid value: \"1:70000\": must be nodePort:containerPort pairs, separated by "
      "commas (e.g. '31346:6006')\n"},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','priority':'high'}}",
-     "spec.priority: Invalid value: \"high\": must be a whole number; '0-3' means -3\n"},
+     "spec.priority: Invalid value: \"high\": must be a whole number from -1000000 to 1000000; '0-3' means "
+     "-3\n"},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','priority':-3}}", ""},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','priority':'-3'}}", ""},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','priority':'0-'}}",
-     "spec.priority: Invalid value: \"0-\": must be a whole number; '0-3' means -3\n"},
+     "spec.priority: Invalid value: \"0-\": must be a whole number from -1000000 to 1000000; '0-3' means "
+     "-3\n"},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','env':[{'name':''}]}}",
      "spec.env[0].name: Required value\n"},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','cpu':'0','memory':'-1'}}",

@@ -1,0 +1,178 @@
+/* Whose work an object is. The annotation berth.dev/user says who made it: the asker, or whoever owns what a
+ * controller made it for. The label `user` of work (pods, Jobs and their templates, TrainingJobs, tasks)
+ * shows it, and is Berth's to write: admins alone may give work to somebody else. Both stay as they are on
+ * updates that leave them out. */
+#include "objects/names.h"
+#include "registry/access.h"
+#include "registry/internal.h"
+
+#include <ctype.h>
+
+#define NAME_MAX_LEN 63 /* of a label's value */
+
+static const char *const places[] = {"metadata", "spec.template.metadata"};
+
+/* In how many of the places a kind has labels of work. */
+static size_t place_count(const struct kind *kind)
+{
+    switch (kind->id) {
+    case KIND_POD:
+    case KIND_TRAINING_JOB:
+    case KIND_TASK:
+        return 1;
+    case KIND_JOB:
+        return 2;
+    default:
+        return 0;
+    }
+}
+
+static const char *label_at(const struct json *doc, const char *place, const char *key)
+{
+    return json_string_or(json_get(json_get(json_at(doc, place), "labels"), key), "");
+}
+
+/* Names with an @ and the like cannot be a label's value: such work has none. */
+static bool fits_label(const char *user)
+{
+    size_t len = strlen(user);
+
+    if (len == 0 || len > NAME_MAX_LEN || !isalnum((unsigned char)user[0]) ||
+        !isalnum((unsigned char)user[len - 1]))
+        return false;
+    return strspn(user, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == len;
+}
+
+static struct json *need_place(struct arena *arena, struct json *doc, const char *place)
+{
+    struct json *spec = json_get(doc, "spec"), *template;
+
+    if (streq(place, "metadata"))
+        return json_need_object(arena, doc, "metadata");
+    template = json_is(spec, JSON_OBJECT) ? json_get(spec, "template") : NULL;
+    return json_is(template, JSON_OBJECT) ? json_need_object(arena, template, "metadata") : NULL;
+}
+
+static void write_labels(const struct write *write, const struct kind *kind, struct json *doc,
+                         const char *user)
+{
+    for (size_t i = 0; i < place_count(kind) && fits_label(user); i++) {
+        struct json *meta = need_place(write->arena, doc, places[i]);
+        struct json *labels = meta ? json_need_object(write->arena, meta, "labels") : NULL;
+
+        if (labels)
+            json_set_string(write->arena, labels, USER_LABEL, user);
+    }
+}
+
+static int refuse(const struct write *write, const struct kind *kind, const struct json *doc,
+                  const char *given, const char *owner)
+{
+    return failure_forbidden(
+        write->failure, write->arena, kind->group, kind->plural,
+        json_string_or(json_at(doc, "metadata.name"), ""),
+        arena_printf(write->arena,
+                     "label \"" USER_LABEL "\" must be \"%s\", not \"%s\": Berth writes the name of "
+                     "whoever makes the object, and only admins may give it to somebody else",
+                     owner, given));
+}
+
+/* ---- new objects ---- */
+
+static void set_owner(const struct write *write, struct json *doc, const char *owner)
+{
+    struct json *annotations = json_at(doc, "metadata.annotations");
+
+    if (owner)
+        annotation_set(write->arena, doc, OWNER_ANNOTATION, owner);
+    else if (annotations)
+        json_remove(annotations, OWNER_ANNOTATION);
+}
+
+/* Made by a controller: it is whose that is what it was made for. */
+static void take_over(struct registry *registry, const struct write *write, const struct kind *kind,
+                      struct json *doc)
+{
+    const struct json *owners = json_at(doc, "metadata.ownerReferences");
+    const struct object *object =
+        store_by_uid(registry->store, json_string_or(json_get(json_item(owners, 0), "uid"), ""));
+    const struct json *owner = object ? object_json(object, write->arena) : NULL;
+    const char *maker = annotation_get(owner, OWNER_ANNOTATION);
+
+    if (maker)
+        set_owner(write, doc, maker);
+    if (owner && (maker || label_get(owner, USER_LABEL)))
+        write_labels(write, kind, doc, work_user(owner));
+}
+
+int owner_stamp(struct registry *registry, const struct write *write, const struct kind *kind,
+                struct json *doc)
+{
+    bool admin = write->who && access_is_admin(write->who);
+    const char *owner, *user = NULL;
+
+    if (!write->who) {
+        take_over(registry, write, kind, doc);
+        return 0;
+    }
+    owner = identity_in_group(write->who, "system:masters") ? NULL : write->who->user;
+    for (size_t i = 0; i < place_count(kind); i++) {
+        const char *given = label_at(doc, places[i], USER_LABEL);
+
+        if (*given && !admin && !streq(given, owner))
+            return refuse(write, kind, doc, given, owner);
+        if (*given && !user)
+            user = given;
+    }
+    set_owner(write, doc, owner);
+    if (user || owner)
+        write_labels(write, kind, doc, user ? user : owner);
+    return 0;
+}
+
+/* ---- updates ---- */
+
+static void carry_owner(const struct write *write, struct json *doc, const struct json *old)
+{
+    const char *owner = annotation_get(old, OWNER_ANNOTATION);
+    struct json *meta = json_get(doc, "metadata");
+
+    set_owner(write, doc, owner);
+    if (!owner && json_get(meta, "annotations") && !json_len(json_get(meta, "annotations")))
+        json_remove(meta, "annotations");
+}
+
+int owner_carry(const struct write *write, const struct kind *kind, struct json *doc, const struct json *old)
+{
+    const char *owner = annotation_get(old, OWNER_ANNOTATION);
+
+    carry_owner(write, doc, old);
+    if (!write->who || access_is_admin(write->who))
+        return 0;
+    for (size_t i = 0; i < place_count(kind); i++) {
+        const char *was = label_at(old, places[i], USER_LABEL), *now = label_at(doc, places[i], USER_LABEL);
+
+        if (streq(now, was) || (*now && streq(now, owner)))
+            continue;
+        if (*now)
+            return refuse(write, kind, doc, now, *was ? was : owner ? owner : ADMIN_USER);
+        json_set_string(write->arena,
+                        json_need_object(write->arena, need_place(write->arena, doc, places[i]), "labels"),
+                        USER_LABEL, was);
+    }
+    return 0;
+}
+
+/* ---- priority ---- */
+
+void owner_check_priority(const struct write *write, const struct kind *kind, const struct json *doc,
+                          const struct json *old, struct field_errors *errors)
+{
+    for (size_t i = 0; i < place_count(kind) && write->who; i++) {
+        const char *text = label_at(doc, places[i], PRIORITY_LABEL);
+
+        if (!streq(text, label_at(old, places[i], PRIORITY_LABEL)) && !priority_is_valid(str_from(text)))
+            field_invalid(errors, arena_printf(write->arena, "%s.labels." PRIORITY_LABEL, places[i]),
+                          json_new_string(write->arena, text), PRIORITY_RULE);
+    }
+}
