@@ -19,7 +19,10 @@ static inline bool resources_fit(struct resources need, struct resources have)
 /* `have` plus `times` times `more`; a negative `times` takes away. */
 static inline struct resources resources_add(struct resources have, struct resources more, int64_t times)
 {
-    return (struct resources){have.cpu_milli + more.cpu_milli * times, have.mem_mib + more.mem_mib * times};
+    uint64_t n = (uint64_t)times; /* absurd amounts wrap around, and back when they are taken away again */
+
+    return (struct resources){(int64_t)((uint64_t)have.cpu_milli + (uint64_t)more.cpu_milli * n),
+                              (int64_t)((uint64_t)have.mem_mib + (uint64_t)more.mem_mib * n)};
 }
 
 /* How often `need` fits into `have`, at most `limit` times. */

@@ -1,5 +1,8 @@
 #include "domain/workload.h"
 
+#define MARGIN_PERCENT 5
+#define MARGIN_MIB     64
+
 int32_t priority_parse(struct str text, const char **warning)
 {
     int64_t n;
@@ -52,6 +55,15 @@ int64_t demand_milli(const struct demand *demand, uint32_t gpus, uint32_t card_m
             one = 1000;
     }
     return one * gpus;
+}
+
+uint32_t demand_measured_mib(int64_t peak_mib, uint32_t largest_card_mib)
+{
+    int64_t most = largest_card_mib > peak_mib ? largest_card_mib : peak_mib;
+    int64_t mib = peak_mib + peak_mib / 100 * MARGIN_PERCENT + MARGIN_MIB;
+
+    mib = mib < most ? mib : most;
+    return mib > UINT32_MAX ? UINT32_MAX : mib > 0 ? (uint32_t)mib : 0;
 }
 
 bool workload_runs(const struct workload *w)

@@ -8,7 +8,8 @@
 #include "domain/lifecycle.h"
 #include "domain/node.h"
 
-#define SLOT_CPU ((uint32_t)-1) /* card of a slot without one: only CPU and memory */
+#define DEMAND_GPUS_MAX 65536          /* of one workload */
+#define SLOT_CPU        ((uint32_t)-1) /* card of a slot without one: only CPU and memory */
 
 enum workload_kind { WORKLOAD_TRAINING, WORKLOAD_POD, WORKLOAD_JOB };
 
@@ -84,6 +85,12 @@ static inline bool demand_elastic(const struct demand *demand)
     return demand->max_gpus > demand->min_gpus;
 }
 
+/* A number of GPUs as users may write it: what no cluster has is cut at DEMAND_GPUS_MAX. */
+static inline uint32_t demand_gpus(int64_t gpus)
+{
+    return gpus < 0 ? 0 : gpus > DEMAND_GPUS_MAX ? DEMAND_GPUS_MAX : (uint32_t)gpus;
+}
+
 /* Units of a placement on `gpus` cards (a CPU-only workload has one). */
 uint32_t demand_units(const struct demand *demand, uint32_t gpus);
 
@@ -96,6 +103,10 @@ int64_t demand_milli(const struct demand *demand, uint32_t gpus, uint32_t card_m
 
 /* Its processes run, or ran when it was asked to stop. */
 bool workload_runs(const struct workload *w);
+/* What to keep on each card for a job whose largest use was peak_mib: a little more, but not more than the
+ * largest card has as long as that has the peak. */
+uint32_t demand_measured_mib(int64_t peak_mib, uint32_t largest_card_mib);
+
 /* GPUs it holds now. */
 uint32_t workload_gpus(const struct workload *w);
 /* A job in its last epoch is left alone: it would not notice a stop. */

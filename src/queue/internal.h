@@ -15,20 +15,18 @@
 
 #define LOG_MODULE "queue"
 #include "base/log.h"
-#define PREEMPTION_REASON   "PreemptionByScheduler"
-#define RUN_RETRY_MS        10000 /* after a run could not be made */
-#define TICK_MS             1000
-#define NOTIFY_MS           100  /* watchers hear at most that often */
-#define EXPLAIN_MS          5000 /* what waiting objects say of their place is renewed that often */
-#define EXPLAIN_MAX         50   /* of them at once */
-#define PLAN_AGE_MS         1000 /* an explained plan is used that long while nothing changes */
-#define OVER_WARN_PERCENT   100
-#define OVER_STOP_PERCENT   110 /* of the reservation, or twice measured above it */
-#define OVER_STOP_TIMES     3
-#define PEAK_MARGIN_PERCENT 5
-#define PEAK_MARGIN_MIB     64
-#define UNIT_SLOTS_MAX      1024
-#define UNSAVED_MAX         10000
+#define PREEMPTION_REASON "PreemptionByScheduler"
+#define RUN_RETRY_MS      10000 /* after a run could not be made */
+#define TICK_MS           1000
+#define NOTIFY_MS         100  /* watchers hear at most that often */
+#define EXPLAIN_MS        5000 /* what waiting objects say of their place is renewed that often */
+#define EXPLAIN_MAX       50   /* of them at once */
+#define PLAN_AGE_MS       1000 /* an explained plan is used that long while nothing changes */
+#define OVER_WARN_PERCENT 100
+#define OVER_STOP_PERCENT 110 /* of the reservation, or twice measured above it */
+#define OVER_STOP_TIMES   3
+#define UNIT_SLOTS_MAX    1024
+#define UNSAVED_MAX       10000
 
 enum stop_kind { STOP_NONE, STOP_PREEMPT, STOP_RESIZE, STOP_MEMORY, STOP_CANCEL };
 extern const char *const stop_names[];

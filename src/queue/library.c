@@ -69,10 +69,9 @@ static void record_epoch(struct queue *queue, const struct unit *unit, int64_t n
 /* From the second epoch of a run on, the measured peak counts instead of what the user said. */
 static void take_peak(struct queue *queue, struct unit *unit)
 {
-    uint32_t mib = (uint32_t)(unit->peak_mib + unit->peak_mib * PEAK_MARGIN_PERCENT / 100 + PEAK_MARGIN_MIB);
+    uint32_t mib = demand_measured_mib(unit->peak_mib, cluster_largest_card(&queue->cluster));
     struct slot *slots = (struct slot *)unit->w.placement.v;
 
-    (void)queue;
     if (!unit->asked_mib || unit->peak_mib <= 0)
         return;
     unit->w.demand.mib = mib;

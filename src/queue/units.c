@@ -286,9 +286,9 @@ static void read_pod_demand(struct unit *unit, const struct json *doc, struct ar
     if (mib && need.gpus == 0)
         need.gpus = 1;
     unit->asked_mib = need.gpus ? mib : 0;
-    unit->w.demand = (struct demand){.min_gpus = (uint32_t)need.gpus,
-                                     .max_gpus = (uint32_t)need.gpus,
-                                     .unit_gpus = (uint32_t)need.gpus,
+    unit->w.demand = (struct demand){.min_gpus = demand_gpus(need.gpus),
+                                     .max_gpus = demand_gpus(need.gpus),
+                                     .unit_gpus = demand_gpus(need.gpus),
                                      .mib = (uint32_t)unit->asked_mib,
                                      .each = {need.cpu_milli, need.mem_mib}};
 }
@@ -453,7 +453,7 @@ static void read_training_gpus(struct queue *queue, const struct json *spec, str
         min = max = 1;
     if (max < 0 || max > largest)
         max = largest;
-    demand->min_gpus = (uint32_t)(min > 0 ? min : 1);
+    demand->min_gpus = demand_gpus(min > 0 ? min : 1);
     demand->max_gpus = max > demand->min_gpus ? (uint32_t)max : demand->min_gpus;
     demand->unit_gpus = 1;
 }
@@ -469,8 +469,7 @@ static void read_training_demand(struct queue *queue, struct unit *unit, const s
     demand.mib = (uint32_t)unit->asked_mib;
     demand.exclusive = json_bool(json_get(spec, "disableSharing")) && unit->asked_mib;
     if (unit->asked_mib && unit->peak_mib > 0 && unit->w.epochs_done > 0)
-        demand.mib =
-            (uint32_t)(unit->peak_mib + unit->peak_mib * PEAK_MARGIN_PERCENT / 100 + PEAK_MARGIN_MIB);
+        demand.mib = demand_measured_mib(unit->peak_mib, cluster_largest_card(&queue->cluster));
     unit->w.demand = demand;
 }
 

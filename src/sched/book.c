@@ -114,11 +114,14 @@ double book_rest_s(const struct book *book, uint32_t job, uint32_t gpus)
     return forecast_seconds(book_forecast(book, job, &room), gpus, false);
 }
 
+int64_t ms_of_s(double seconds)
+{
+    return seconds * 1000 < (double)REST_MAX_MS ? (int64_t)(seconds * 1000) : REST_MAX_MS;
+}
+
 int64_t book_rest_ms(const struct book *book, uint32_t job, uint32_t gpus)
 {
-    double ms = book_rest_s(book, job, gpus) * 1000;
-
-    return ms < 1e15 ? (int64_t)ms : (int64_t)1e15;
+    return ms_of_s(book_rest_s(book, job, gpus));
 }
 
 int64_t book_end_ms(const struct book *book, uint32_t job)

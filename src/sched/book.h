@@ -133,6 +133,9 @@ static inline const struct workload *book_job(const struct book *book, uint32_t 
 /* The forecast of the view, or one made into *room. */
 const struct forecast *book_forecast(const struct book *book, uint32_t job, struct forecast *room);
 int64_t book_rest_ms(const struct book *book, uint32_t job, uint32_t gpus);
+/* Seconds as milliseconds, within REST_MAX_MS: sums over a whole queue do not overflow. */
+int64_t ms_of_s(double seconds);
+#define REST_MAX_MS 1000000000000                                         /* 31 years */
 double book_rest_s(const struct book *book, uint32_t job, uint32_t gpus); /* seconds to go */
 /* When a running job is expected to end; not before now. */
 int64_t book_end_ms(const struct book *book, uint32_t job);

@@ -8,21 +8,17 @@
 
 void book_survey(struct book *book)
 {
-    uint32_t most = 1;
-
     book->has_extra = false;
     book->leaving.len = 0;
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);
 
-        if (w->phase == PHASE_STOPPING && space_exists(&book->space, w->placement))
+        if (w->phase == PHASE_STOPPING)
             vec_push(&book->leaving, key->job);
         book->has_extra |= w->placement.len > w->demand.min_gpus && demand_elastic(&w->demand);
     }
     book->has_leaving = book->leaving.len > 0;
-    VEC_EACH(&book->shapes, shape)
-        most = shape->demand.max_gpus > most ? shape->demand.max_gpus : most;
-    vec_reserve(&book->slots, most > book->space.card_count ? most : book->space.card_count + 1);
+    vec_reserve(&book->slots, book->space.card_count + 1);
 }
 
 /* ---- what keeps a shape from starting ---- */
@@ -111,10 +107,12 @@ static int64_t *card_ends(const struct book *book)
 
         for (uint32_t i = 0; i < w->placement.len; i++) {
             const struct slot *slot = &w->placement.v[i];
-            int64_t *at = ends + book->space.nodes[slot->node].card0 + slot->card;
+            int64_t *at;
 
-            if (slot->card != SLOT_CPU && *at < end)
-                *at = end;
+            if (slot->node >= book->space.node_count || slot->card >= book->space.nodes[slot->node].cards)
+                continue;
+            at = ends + book->space.nodes[slot->node].card0 + slot->card;
+            *at = end > *at ? end : *at;
         }
     }
     return ends;
@@ -182,7 +180,7 @@ static bool may_use_held(const struct book *book, const struct key *key)
     if (book->view->options.preemption == PREEMPTION_AUTO && book->policy->outranks && !w->keep &&
         book->policy->outranks(book, &book->held_for, key))
         return true;
-    return book->now + (int64_t)(book_rest_s(book, key->job, w->demand.min_gpus) * 1000) <= book->held_until;
+    return book->now + book_rest_ms(book, key->job, w->demand.min_gpus) <= book->held_until;
 }
 
 /* ---- the pass ---- */

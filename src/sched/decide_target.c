@@ -32,6 +32,10 @@ static uint32_t place_at_most(struct book *book, uint32_t job, uint32_t target)
     const struct demand *d = &book_job(book, job)->demand;
     uint32_t step = d->unit_gpus ? d->unit_gpus : 1;
 
+    if (d->min_gpus > book->space.card_count)
+        return 0;
+    while (target > book->space.card_count && target >= d->min_gpus + step)
+        target -= step;
     for (uint32_t gpus = d->max_gpus ? target : 0;; gpus -= step) {
         struct query query = book_query(book, job, gpus);
 

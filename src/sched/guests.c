@@ -90,7 +90,8 @@ static uint32_t best_host(const struct book *book, uint32_t job, const uint8_t *
         double mine, theirs;
         bool fits = true;
 
-        if (workload_gpus(w) != d->min_gpus || !may_host(book, key->job, taken))
+        if (workload_gpus(w) != d->min_gpus || !may_host(book, key->job, taken) ||
+            !space_exists(&book->space, w->placement))
             continue;
         for (uint32_t i = 0; i < w->placement.len && fits; i++) {
             const struct space_node *node = &book->space.nodes[w->placement.v[i].node];

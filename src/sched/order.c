@@ -262,7 +262,7 @@ static int64_t rest_or_end(const struct book *book, uint32_t job)
     if ((book->view->forecasts && book->view->forecasts[job].points > 0) || !workload_runs(w))
         return 0; /* is not asked for */
     forecast_declared(w, since, &declared);
-    return since + (int64_t)(forecast_seconds(&declared, workload_gpus(w), false) * 1000);
+    return since + ms_of_s(forecast_seconds(&declared, workload_gpus(w), false));
 }
 
 void order_epoch(struct book *book, uint32_t job)
@@ -279,7 +279,8 @@ static void read_job(struct book *book, uint32_t job)
         mib = w->demand.mib <= book->smallest_card
                   ? mib
                   : cluster_smallest_card(book->view->cluster, w->demand.mib);
-        if (phase_holds(w->phase) && w->placement.len && w->placement.v[0].card != SLOT_CPU)
+        if (phase_holds(w->phase) && space_exists(&book->space, w->placement) &&
+            w->placement.v[0].card != SLOT_CPU)
             mib = book->view->cluster->nodes[w->placement.v[0].node].gpus[w->placement.v[0].card].mem_mib;
     }
     book->jobs.v[job].shape = shape;
@@ -327,7 +328,7 @@ void book_use(struct book *book, uint32_t job, int times)
 {
     const struct workload *w = book_job(book, job);
 
-    if (phase_holds(w->phase) && space_exists(&book->space, w->placement))
+    if (phase_holds(w->phase))
         space_use(&book->space, &w->demand, w->placement, times);
 }
 

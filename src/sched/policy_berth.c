@@ -7,7 +7,7 @@ static void key(const struct book *book, uint32_t job, int64_t k[4])
     const struct workload *w = book_job(book, job);
 
     k[0] = w->demand.max_gpus > 0;
-    k[1] = (int64_t)(book_rest_s(book, job, w->demand.min_gpus) * 1000);
+    k[1] = book_rest_ms(book, job, w->demand.min_gpus);
     k[2] = w->submit_ms;
     k[3] = 0;
 }

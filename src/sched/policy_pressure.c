@@ -6,16 +6,20 @@
 
 #include <math.h>
 
+#define BEYOND_MS (INT64_MAX / 4)
+
+#define LATE_MAX  9e18
+
 static int64_t deadline_of(const struct book *book, uint32_t job)
 {
     const struct workload *w = book_job(book, job);
     struct forecast room;
 
     if (w->deadline_ms > 0)
-        return w->deadline_ms;
+        return w->deadline_ms < BEYOND_MS ? w->deadline_ms : BEYOND_MS;
     if (w->declared_ms > 0)
-        return w->submit_ms + w->declared_ms;
-    return w->submit_ms + (int64_t)(book_forecast(book, job, &room)->work_s * 1000);
+        return w->submit_ms + (w->declared_ms < REST_MAX_MS ? w->declared_ms : REST_MAX_MS);
+    return w->submit_ms + ms_of_s(book_forecast(book, job, &room)->work_s);
 }
 
 static uint32_t fastest(const struct forecast *f)
@@ -38,7 +42,7 @@ static void key(const struct book *book, uint32_t job, int64_t k[4])
     double weight = exp(fmax(fmin(w->priority, 20), -20) * M_LN2);
 
     k[0] = w->demand.max_gpus > 0;
-    k[1] = -(int64_t)(late > 0 ? late * weight : late / weight);
+    k[1] = -(int64_t)fmax(fmin(late > 0 ? late * weight : late / weight, LATE_MAX), -LATE_MAX);
     k[2] = w->submit_ms;
     k[3] = 0;
 }

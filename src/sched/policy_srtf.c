@@ -5,7 +5,7 @@
 static void key(const struct book *book, uint32_t job, int64_t k[4])
 {
     const struct workload *w = book_job(book, job);
-    int64_t rest = (int64_t)(book_rest_s(book, job, w->demand.min_gpus) * 1000);
+    int64_t rest = book_rest_ms(book, job, w->demand.min_gpus);
 
     k[0] = w->demand.max_gpus > 0;
     k[1] = phase_holds(w->phase) ? rest - book->view->options.restart_ms : rest;

@@ -27,6 +27,8 @@ static void add_grower(struct book *book, growers *list, uint32_t job, uint32_t 
     const struct forecast *f = book_forecast(book, job, &room);
 
     g.points = forecast_hull(f, g.hull);
+    while (g.points > 0 && g.hull[g.points - 1].gpus > book->space.card_count)
+        g.points--;
     if (w->probes >= book->view->options.probes_max && f->tried)
         while (g.points > 0 && !forecast_tried(f, g.hull[g.points - 1].gpus))
             g.points--;

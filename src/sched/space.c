@@ -67,7 +67,10 @@ void space_copy(struct space *to, const struct space *from)
     *to = copy;
 }
 
-/* Slots of a unit come one after the other and are on one node: its resources go with the first of them. */
+#define SHARE_MAX_MIB (1U << 24) /* of a card that has failed: 128 of them can be counted */
+
+/* What has gone (a node, a card) is passed over: a job may still be there while it is being stopped.
+ * Slots of a unit come one after the other and are on one node: its resources go with the first of them. */
 static void change(struct space *space, const struct demand *demand, struct placement at, int times,
                    bool claim)
 {
@@ -77,12 +80,15 @@ static void change(struct space *space, const struct demand *demand, struct plac
         const struct slot *slot = &at.v[i];
         struct space_node *node = &space->nodes[slot->node];
 
+        if (slot->node >= space->node_count)
+            continue;
         if (i % unit == 0)
             node->free = resources_add(node->free, demand->each, -times);
-        if (slot->card != SLOT_CPU) {
+        if (slot->card < node->cards) {
             struct card *card = &space->cards[node->card0 + slot->card];
+            uint32_t most = card->total > 0 ? (uint32_t)card->total : SHARE_MAX_MIB;
 
-            *(claim ? &card->claimed : &card->used) += (int32_t)slot->mib * times;
+            *(claim ? &card->claimed : &card->used) += (int32_t)(slot->mib < most ? slot->mib : most) * times;
         }
         if (i + 1 == at.len || at.v[i + 1].node != slot->node)
             refresh(space, slot->node);

@@ -33,7 +33,7 @@ void space_init(struct space *space, const struct cluster *cluster);
 void space_done(struct space *space);
 void space_copy(struct space *to, const struct space *from); /* of the same cluster */
 
-/* times 1 takes, -1 gives back. */
+/* times 1 takes, -1 gives back. Slots that do not exist (any more) are passed over. */
 void space_use(struct space *space, const struct demand *demand, struct placement at, int times);
 void space_claim(struct space *space, const struct demand *demand, struct placement at, int times);
 /* Whether exactly these slots are free. False for slots that do not exist. */

@@ -89,6 +89,8 @@ static bool add_claimant(const struct book *book, uint32_t job, struct claimant 
     if (book->role.v[job] == ROLE_GUEST)
         c->now = 0;
     c->points = forecast_hull(f, c->hull);
+    while (c->points > 1 && c->hull[c->points - 1].gpus > book->space.card_count)
+        c->points--;
     if (w->probes >= book->view->options.probes_max && f->tried)
         while (c->points > 1 && c->hull[c->points - 1].gpus > c->now &&
                !forecast_tried(f, c->hull[c->points - 1].gpus))

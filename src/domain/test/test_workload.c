@@ -94,9 +94,29 @@ static void test_a_stop_loses_what_came_after_the_last_checkpoint(void **state)
     assert_int_equal(workload_attained(&w, 6000), 50);
 }
 
+static void test_a_measured_peak_still_fits_the_largest_card(void **state)
+{
+    (void)state;
+    assert_int_equal(demand_measured_mib(1000, 24576), 1000 + 50 + 64);
+    assert_int_equal(demand_measured_mib(24000, 24576), 24576);
+    assert_int_equal(demand_measured_mib(30000, 24576), 30000);
+    assert_int_equal(demand_measured_mib(INT64_MAX / 2, 24576), UINT32_MAX);
+}
+
+static void test_absurd_numbers_of_gpus_are_cut_not_wrapped(void **state)
+{
+    (void)state;
+    assert_int_equal(demand_gpus(4), 4);
+    assert_int_equal(demand_gpus(-1), 0);
+    assert_int_equal(demand_gpus(4294967295), DEMAND_GPUS_MAX);
+    assert_int_equal(demand_gpus((int64_t)1 << 40), DEMAND_GPUS_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_measured_peak_still_fits_the_largest_card),
+        cmocka_unit_test(test_absurd_numbers_of_gpus_are_cut_not_wrapped),
         cmocka_unit_test(test_priority_text_is_read_as_the_guide_says),
         cmocka_unit_test(test_a_share_counts_as_its_fraction_rounded_up),
         cmocka_unit_test(test_faults_of_demands_are_named),

@@ -423,9 +423,59 @@ static void test_a_blocked_job_is_not_started_and_displaces_nobody(void **state)
     plan_done(&f.plan);
 }
 
+/* What the book of one decision takes is bounded by the cluster, whatever jobs ask for. */
+static void test_absurd_demands_wait_for_ever_and_cost_nothing(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    init(&f, 2, 4);
+    struct workload *w = job(&f, "gang", "ann", UINT32_MAX), *e = job(&f, "elastic", "bob", 1);
+
+    w->demand.unit_gpus = 1;
+    e->demand.max_gpus = UINT32_MAX - 1;
+    e->demand.unit_gpus = 1;
+    e->demand.each = (struct resources){1, 1};
+    for (const struct sched_policy *const *p = sched_policies; *p; p++) {
+        decide(&f, sched_policy_name(*p));
+        assert_null(action_of(&f, w));
+        assert_int_equal(action_of(&f, e)->type, ACTION_START);
+        assert_true(action_of(&f, e)->slot_count <= 8);
+    }
+    w->demand.each = (struct resources){INT64_MAX, INT64_MAX};
+    decide(&f, "fair");
+    assert_null(action_of(&f, w));
+    done(&f);
+}
+
+static void test_a_node_that_lost_cards_under_a_job_is_no_surprise(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    init(&f, 1, 4);
+    struct workload *a = running(&f, job(&f, "a", "ann", 4), 0), *g = job(&f, "g", "bob", 2);
+
+    a->demand.mib = 1000; /* a share, so that guests are thought of */
+    g->demand.mib = 1000;
+    f.nodes[0].gpu_count = 2;
+    for (const struct sched_policy *const *p = sched_policies; *p; p++)
+        decide(&f, sched_policy_name(*p));
+    a->demand.mib = g->demand.mib = 0;
+    decide(&f, "fair");
+    assert_null(action_of(&f, g)); /* the two cards that are left are still in use */
+    f.nodes[0].gpu_count = 0;
+    decide(&f, "fair");
+    f.cluster.node_count = 0;
+    decide(&f, "fair");
+    done(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_absurd_demands_wait_for_ever_and_cost_nothing),
+        cmocka_unit_test(test_a_node_that_lost_cards_under_a_job_is_no_surprise),
         cmocka_unit_test(test_what_cannot_resume_makes_room_only_for_who_asked),
         cmocka_unit_test(test_a_blocked_job_is_not_started_and_displaces_nobody),
         cmocka_unit_test(test_a_first_gpu_job_displaces_a_second_and_says_so),
