@@ -45,6 +45,7 @@ struct workload {
     struct labels selector;
     int64_t submit_ms;
     int64_t not_before_ms; /* back-off after a failure */
+    int64_t stop_by_ms;    /* while Stopping: when it is made to stop; 0: not known */
 
     uint32_t epochs_total, epochs_done; /* total 0: not known */
     int64_t declared_ms;                /* est_nhours, on one GPU; 0: not given */

@@ -226,7 +226,7 @@ static int ask_stop(struct live *live, uint32_t job, const struct live_event *ev
 {
     struct workload *w = &live->jobs.v[job];
 
-    (void)event;
+    w->stop_by_ms = event->stop_by_ms;
     return step(w, CHANGE_ASK_STOP, &w->phase, err);
 }
 
@@ -237,6 +237,7 @@ static int unask(struct live *live, uint32_t job, const struct live_event *event
     (void)event;
     if (step(w, workload_runs(w) ? CHANGE_UNASK_STOP : CHANGE_UNASK_EARLY, &w->phase, err) < 0)
         return -1;
+    w->stop_by_ms = 0;
     set_placement(&w->claim, (struct placement){0});
     order_change(&live->book, job, false);
     return 0;
@@ -265,7 +266,7 @@ static int stopped(struct live *live, uint32_t job, const struct live_event *eve
     w->queue_ms = las_queue_ms(&live->view.options, w, event->at_ms);
     w->attained_gpu_ms = workload_attained(w, event->at_ms);
     w->phase = next;
-    w->started_ms = w->saved_ms = 0;
+    w->started_ms = w->saved_ms = w->stop_by_ms = 0;
     set_placement(&w->placement, (struct placement){0});
     order_change(&live->book, job, false);
     return 0;

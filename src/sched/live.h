@@ -35,6 +35,7 @@ struct live_event {
     /* LIVE_STOPPED: CHANGE_STOPPED, _LOST, _RETRY or _GIVE_BACK; CHANGE_PLACE (0): as its phase tells. */
     enum change change;
     bool blocked;
+    int64_t stop_by_ms; /* LIVE_ASK_STOP: when it is made to stop at the latest; 0: not known */
     uint32_t epochs_done;
     int32_t priority;
     const char *user;
