@@ -21,21 +21,21 @@
 static void on_link(void *arg, const struct nlmsghdr *msg)
 {
     struct links *links = arg;
-    const struct nlattr *attr[IFLA_IFALIAS + 1], *info[IFLA_INFO_KIND + 1];
-    const struct ifinfomsg *head = NLMSG_DATA(msg);
+    const struct ifinfomsg *head = mnl_nlmsg_get_payload(msg);
+    const struct nlattr *attr[IFLA_IFALIAS + 1], *info;
     struct link link = {0};
 
-    if (msg->nlmsg_type != RTM_NEWLINK || !nl_parse_msg(msg, sizeof(*head), attr, IFLA_IFALIAS))
+    if (msg->nlmsg_type != RTM_NEWLINK || !nl_attrs(msg, sizeof(*head), attr, IFLA_IFALIAS))
         return;
     link.index = head->ifi_index;
     link.master = (int)nl_u32(attr[IFLA_MASTER]);
     link.mtu = nl_u32(attr[IFLA_MTU]);
     nl_string(attr[IFLA_IFNAME], link.name, sizeof(link.name));
     nl_string(attr[IFLA_IFALIAS], link.alias, sizeof(link.alias));
-    if (attr[IFLA_LINKINFO]) {
-        nl_parse(info, IFLA_INFO_KIND, nl_data(attr[IFLA_LINKINFO]), nl_len(attr[IFLA_LINKINFO]));
-        nl_string(info[IFLA_INFO_KIND], link.kind, sizeof(link.kind));
-    }
+    if (attr[IFLA_LINKINFO])
+        mnl_attr_for_each_nested(info, attr[IFLA_LINKINFO])
+            if (mnl_attr_get_type(info) == IFLA_INFO_KIND)
+                nl_string(info, link.kind, sizeof(link.kind));
     vec_push(links, link);
 }
 
@@ -43,9 +43,9 @@ int link_list(int fd, struct links *ret, struct err *err)
 {
     CLEANUP(nl_batch_done) struct nl_batch batch = {0};
     struct ifinfomsg head = {.ifi_family = AF_UNSPEC};
+    struct nlmsghdr *msg = nl_begin(&batch, RTM_GETLINK, NLM_F_DUMP, &head, sizeof(head));
 
-    nl_begin(&batch, RTM_GETLINK, NLM_F_DUMP, &head, sizeof(head));
-    nl_attr_u32(&batch, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
+    mnl_attr_put_u32(msg, IFLA_EXT_MASK, RTEXT_FILTER_SKIP_STATS);
     if (nl_dump(fd, &batch, on_link, ret, err) < 0)
         return err_prefix(err, "list links");
     return 0;
@@ -54,10 +54,10 @@ int link_list(int fd, struct links *ret, struct err *err)
 static void on_route(void *arg, const struct nlmsghdr *msg)
 {
     struct routes *routes = arg;
-    const struct nlattr *attr[RTA_TABLE + 1];
-    const struct rtmsg *head = NLMSG_DATA(msg);
+    const struct rtmsg *head = mnl_nlmsg_get_payload(msg);
+    const struct nlattr *attr[RTA_OIF + 1];
 
-    if (msg->nlmsg_type != RTM_NEWROUTE || !nl_parse_msg(msg, sizeof(*head), attr, RTA_TABLE) ||
+    if (msg->nlmsg_type != RTM_NEWROUTE || !nl_attrs(msg, sizeof(*head), attr, RTA_OIF) ||
         head->rtm_family != AF_INET || head->rtm_table == RT_TABLE_LOCAL || head->rtm_dst_len > 32)
         return;
     vec_push(routes,
@@ -78,10 +78,10 @@ int link_routes(int fd, struct routes *ret, struct err *err)
 static void on_addr(void *arg, const struct nlmsghdr *msg)
 {
     struct link_addrs *addrs = arg;
+    const struct ifaddrmsg *head = mnl_nlmsg_get_payload(msg);
     const struct nlattr *attr[IFA_LOCAL + 1];
-    const struct ifaddrmsg *head = NLMSG_DATA(msg);
 
-    if (msg->nlmsg_type != RTM_NEWADDR || !nl_parse_msg(msg, sizeof(*head), attr, IFA_LOCAL) ||
+    if (msg->nlmsg_type != RTM_NEWADDR || !nl_attrs(msg, sizeof(*head), attr, IFA_LOCAL) ||
         head->ifa_family != AF_INET)
         return;
     vec_push(addrs, (struct link_addr){(int)head->ifa_index,
@@ -112,27 +112,27 @@ static void mac_for(uint32_t ip, uint8_t end, uint8_t ret[6])
         ret[2 + i] = (uint8_t)(ip >> (24 - 8 * i));
 }
 
-static void put_mac(struct nl_batch *batch, uint32_t ip, uint8_t end)
+static void put_mac(struct nlmsghdr *msg, uint32_t ip, uint8_t end)
 {
     uint8_t mac[6];
 
     mac_for(ip, end, mac);
-    nl_attr(batch, IFLA_ADDRESS, mac, sizeof(mac));
+    mnl_attr_put(msg, IFLA_ADDRESS, sizeof(mac), mac);
 }
 
 int link_bridge_add(int fd, const char *name, uint32_t ip, uint32_t mtu, struct err *err)
 {
     CLEANUP(nl_batch_done) struct nl_batch batch = {0};
     struct ifinfomsg head = {.ifi_family = AF_UNSPEC, .ifi_flags = IFF_UP, .ifi_change = IFF_UP};
-    size_t info;
+    struct nlattr *info;
+    struct nlmsghdr *msg = nl_begin(&batch, RTM_NEWLINK, CREATE, &head, sizeof(head));
 
-    nl_begin(&batch, RTM_NEWLINK, CREATE, &head, sizeof(head));
-    nl_attr_str(&batch, IFLA_IFNAME, name);
-    nl_attr_u32(&batch, IFLA_MTU, mtu);
-    put_mac(&batch, ip, 0); /* else it changes as pods come and go */
-    info = nl_nest(&batch, IFLA_LINKINFO);
-    nl_attr_str(&batch, IFLA_INFO_KIND, "bridge");
-    nl_nest_end(&batch, info);
+    mnl_attr_put_strz(msg, IFLA_IFNAME, name);
+    mnl_attr_put_u32(msg, IFLA_MTU, mtu);
+    put_mac(msg, ip, 0); /* else it changes as pods come and go */
+    info = mnl_attr_nest_start(msg, IFLA_LINKINFO);
+    mnl_attr_put_strz(msg, IFLA_INFO_KIND, "bridge");
+    mnl_attr_nest_end(msg, info);
     if (nl_send(fd, &batch, NULL, err) < 0)
         return err_prefix(err, "make bridge %s", name);
     return 0;
@@ -143,12 +143,12 @@ static void put_addr(struct nl_batch *batch, uint16_t type, uint16_t flags, int 
 {
     struct ifaddrmsg head = {
         .ifa_family = AF_INET, .ifa_prefixlen = (uint8_t)prefix, .ifa_index = (uint32_t)index};
+    struct nlmsghdr *msg = nl_begin(batch, type, flags, &head, sizeof(head));
 
-    nl_begin(batch, type, flags, &head, sizeof(head));
-    nl_attr_be32(batch, IFA_LOCAL, ip);
-    nl_attr_be32(batch, IFA_ADDRESS, ip);
+    mnl_attr_put_u32(msg, IFA_LOCAL, htonl(ip));
+    mnl_attr_put_u32(msg, IFA_ADDRESS, htonl(ip));
     if (type == RTM_NEWADDR)
-        nl_attr_be32(batch, IFA_BROADCAST, ip | ~subnet_mask(prefix));
+        mnl_attr_put_u32(msg, IFA_BROADCAST, htonl(ip | ~subnet_mask(prefix)));
 }
 
 static void put_up(struct nl_batch *batch, int index)
@@ -183,10 +183,10 @@ int link_del(int fd, int index, const char *name, struct err *err)
     CLEANUP(nl_batch_done) struct nl_batch batch = {0};
     struct ifinfomsg head = {.ifi_family = AF_UNSPEC, .ifi_index = index};
     struct err why = {0};
+    struct nlmsghdr *msg = nl_begin(&batch, RTM_DELLINK, ACK, &head, sizeof(head));
 
-    nl_begin(&batch, RTM_DELLINK, ACK, &head, sizeof(head));
     if (!index)
-        nl_attr_str(&batch, IFLA_IFNAME, name);
+        mnl_attr_put_strz(msg, IFLA_IFNAME, name);
     if (nl_send(fd, &batch, NULL, &why) == 0 || why.sys == ENODEV)
         return 0;
     if (err)
@@ -221,28 +221,28 @@ bool link_pod_parse(const char *name, uint32_t *ret_ip)
 static void put_pair(struct nl_batch *batch, int netns_fd, const struct link_pod *pod)
 {
     struct ifinfomsg head = {.ifi_family = AF_UNSPEC, .ifi_flags = IFF_UP, .ifi_change = IFF_UP};
-    struct ifinfomsg peer = {.ifi_family = AF_UNSPEC};
     char name[IF_NAMESIZE];
-    size_t info, data, end;
+    struct nlattr *info, *data, *end;
+    struct nlmsghdr *msg;
 
     link_pod_name(pod->ip, name);
-    nl_begin(batch, RTM_NEWLINK, CREATE, &head, sizeof(head));
-    nl_attr_str(batch, IFLA_IFNAME, name);
-    nl_attr_u32(batch, IFLA_MTU, pod->mtu);
-    nl_attr_u32(batch, IFLA_MASTER, (uint32_t)pod->bridge);
-    put_mac(batch, pod->ip, 0xfe);
-    info = nl_nest(batch, IFLA_LINKINFO);
-    nl_attr_str(batch, IFLA_INFO_KIND, "veth");
-    data = nl_nest(batch, IFLA_INFO_DATA);
-    end = nl_nest(batch, VETH_INFO_PEER);
-    buf_add(&batch->buf, &peer, sizeof(peer));
-    nl_attr_str(batch, IFLA_IFNAME, LINK_POD_NAME);
-    nl_attr_u32(batch, IFLA_MTU, pod->mtu);
-    nl_attr_u32(batch, IFLA_NET_NS_FD, (uint32_t)netns_fd);
-    put_mac(batch, pod->ip, 1);
-    nl_nest_end(batch, end);
-    nl_nest_end(batch, data);
-    nl_nest_end(batch, info);
+    msg = nl_begin(batch, RTM_NEWLINK, CREATE, &head, sizeof(head));
+    mnl_attr_put_strz(msg, IFLA_IFNAME, name);
+    mnl_attr_put_u32(msg, IFLA_MTU, pod->mtu);
+    mnl_attr_put_u32(msg, IFLA_MASTER, (uint32_t)pod->bridge);
+    put_mac(msg, pod->ip, 0xfe);
+    info = mnl_attr_nest_start(msg, IFLA_LINKINFO);
+    mnl_attr_put_strz(msg, IFLA_INFO_KIND, "veth");
+    data = mnl_attr_nest_start(msg, IFLA_INFO_DATA);
+    end = mnl_attr_nest_start(msg, VETH_INFO_PEER);
+    (void)mnl_nlmsg_put_extra_header(msg, sizeof(struct ifinfomsg));
+    mnl_attr_put_strz(msg, IFLA_IFNAME, LINK_POD_NAME);
+    mnl_attr_put_u32(msg, IFLA_MTU, pod->mtu);
+    mnl_attr_put_u32(msg, IFLA_NET_NS_FD, (uint32_t)netns_fd);
+    put_mac(msg, pod->ip, 1);
+    mnl_attr_nest_end(msg, end);
+    mnl_attr_nest_end(msg, data);
+    mnl_attr_nest_end(msg, info);
 }
 
 int link_pod_add(int fd, int netns_fd, const struct link_pod *pod, struct err *err)
@@ -264,11 +264,12 @@ static void put_way(struct nl_batch *batch, int index, uint32_t ip, int prefix, 
         .rtm_scope = RT_SCOPE_UNIVERSE,
         .rtm_type = RTN_UNICAST,
     };
+    struct nlmsghdr *msg;
 
     put_addr(batch, RTM_NEWADDR, CREATE, index, ip, prefix);
-    nl_begin(batch, RTM_NEWROUTE, CREATE, &route, sizeof(route));
-    nl_attr_be32(batch, RTA_GATEWAY, gateway);
-    nl_attr_u32(batch, RTA_OIF, (uint32_t)index);
+    msg = nl_begin(batch, RTM_NEWROUTE, CREATE, &route, sizeof(route));
+    mnl_attr_put_u32(msg, RTA_GATEWAY, htonl(gateway));
+    mnl_attr_put_u32(msg, RTA_OIF, (uint32_t)index);
 }
 
 int link_pod_move(int fd, uint32_t from, uint32_t to, int prefix, uint32_t gateway, struct err *err)
@@ -305,20 +306,21 @@ int link_pod_mark(int fd, uint32_t ip, const char *alias, struct err *err)
     CLEANUP(nl_batch_done) struct nl_batch batch = {0};
     struct ifinfomsg head = {.ifi_family = AF_UNSPEC};
     char name[IF_NAMESIZE];
-    size_t info, data;
+    struct nlattr *info, *data;
+    struct nlmsghdr *msg;
 
     link_pod_name(ip, name);
-    nl_begin(&batch, RTM_NEWLINK, ACK, &head, sizeof(head));
-    nl_attr_str(&batch, IFLA_IFNAME, name);
-    nl_attr_str(&batch, IFLA_IFALIAS, alias);
+    msg = nl_begin(&batch, RTM_NEWLINK, ACK, &head, sizeof(head));
+    mnl_attr_put_strz(msg, IFLA_IFNAME, name);
+    mnl_attr_put_strz(msg, IFLA_IFALIAS, alias);
     /* Hairpin: where bridged packets pass netfilter (bridge-nf-call-iptables), a pod that connects to its own
      * published port gets its packet back through the port it came from. */
-    info = nl_nest(&batch, IFLA_LINKINFO);
-    nl_attr_str(&batch, IFLA_INFO_SLAVE_KIND, "bridge");
-    data = nl_nest(&batch, IFLA_INFO_SLAVE_DATA);
-    nl_attr_u8(&batch, IFLA_BRPORT_MODE, 1);
-    nl_nest_end(&batch, data);
-    nl_nest_end(&batch, info);
+    info = mnl_attr_nest_start(msg, IFLA_LINKINFO);
+    mnl_attr_put_strz(msg, IFLA_INFO_SLAVE_KIND, "bridge");
+    data = mnl_attr_nest_start(msg, IFLA_INFO_SLAVE_DATA);
+    mnl_attr_put_u8(msg, IFLA_BRPORT_MODE, 1);
+    mnl_attr_nest_end(msg, data);
+    mnl_attr_nest_end(msg, info);
     if (nl_send(fd, &batch, NULL, err) < 0)
         return err_prefix(err, "name the pod's link");
     return 0;

@@ -1,17 +1,18 @@
-/* netlink - messages to the kernel's network tables: building them, sending a batch, reading answers. */
+/* netlink - messages to the kernel's network tables, built and read with libmnl: a batch of them is sent at
+ * once and every answer is looked at. */
 #pragma once
 
 #include "base/buf.h"
 #include "base/err.h"
 
-#include <linux/netlink.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <libmnl/libmnl.h>
 
-/* Messages that are sent together. Zero-initialised is empty; buf_done(&batch.buf) releases. */
+#define NL_MESSAGE_MAX 8192 /* bytes that one message may have */
+
+/* Messages that are sent together. Zero-initialised is empty. */
 struct nl_batch {
-    struct buf buf;
-    size_t start; /* of the message being built */
+    struct buf buf;      /* the finished messages, and room for the one being built */
+    struct nlmsghdr *at; /* the one being built, or NULL */
     uint32_t count;
     uint32_t acks; /* how many answers to expect */
 };
@@ -24,15 +25,11 @@ static inline void nl_batch_done_cleanup_(struct nl_batch *batch)
     nl_batch_done(batch);
 }
 
-/* A new message with its family's own header; attributes follow. NLM_F_REQUEST is added. */
-void nl_begin(struct nl_batch *batch, uint16_t type, uint16_t flags, const void *head, size_t head_len);
-void nl_attr(struct nl_batch *batch, uint16_t type, const void *data, size_t len);
-void nl_attr_u8(struct nl_batch *batch, uint16_t type, uint8_t value);
-void nl_attr_u32(struct nl_batch *batch, uint16_t type, uint32_t value);
-void nl_attr_be32(struct nl_batch *batch, uint16_t type, uint32_t value);
-void nl_attr_str(struct nl_batch *batch, uint16_t type, const char *s);
-size_t nl_nest(struct nl_batch *batch, uint16_t type); /* what nl_nest_end takes */
-void nl_nest_end(struct nl_batch *batch, size_t at);
+/* A new message with its family's own header, to which mnl_attr_put() and its kin add attributes until the
+ * next is begun. NLM_F_REQUEST is added. */
+struct nlmsghdr *nl_begin(struct nl_batch *batch, uint16_t type, uint16_t flags, const void *head,
+                          size_t head_len);
+void nl_end(struct nl_batch *batch); /* of the last message; nl_send and nl_dump do it themselves */
 
 /* A socket of NETLINK_ROUTE, NETLINK_NETFILTER …, in the calling thread's namespace; -1 with errno in err. */
 int nl_open(int protocol, struct err *err);
@@ -43,17 +40,8 @@ int nl_send(int fd, struct nl_batch *batch, uint32_t *ret_failed, struct err *er
 typedef void (*nl_fn)(void *arg, const struct nlmsghdr *msg);
 int nl_dump(int fd, struct nl_batch *batch, nl_fn fn, void *arg, struct err *err);
 
-/* Attributes by type into table[max + 1], NULL where absent. Malformed ones end it. */
-void nl_parse(const struct nlattr **table, uint16_t max, const void *data, size_t len);
-/* Those of a message, after a family header of head_len bytes; false: too short. */
-bool nl_parse_msg(const struct nlmsghdr *msg, size_t head_len, const struct nlattr **table, uint16_t max);
-static inline const void *nl_data(const struct nlattr *attr)
-{
-    return (const char *)attr + NLA_HDRLEN;
-}
-static inline size_t nl_len(const struct nlattr *attr)
-{
-    return attr->nla_len - (size_t)NLA_HDRLEN;
-}
-uint32_t nl_u32(const struct nlattr *attr);                        /* 0 when NULL or short */
+/* The attributes behind a family header of head_len bytes, by type into table[max + 1], NULL where absent;
+ * false: the message is shorter than that header. */
+bool nl_attrs(const struct nlmsghdr *msg, size_t head_len, const struct nlattr **table, uint16_t max);
+uint32_t nl_u32(const struct nlattr *attr);                        /* 0 when NULL */
 void nl_string(const struct nlattr *attr, char *ret, size_t size); /* "" when NULL; cut to fit */
