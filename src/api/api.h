@@ -11,6 +11,7 @@ struct pod_ops; /* engine/pod_ops.h */
 struct tasks;   /* tasks/tasks.h */
 struct queue;   /* queue/queue.h */
 struct inbox;   /* notify/inbox.h */
+struct deliver; /* notify/deliver.h */
 
 /* What callers without a name may see: nothing, the queue (without logs), or the queue for callers on this
  * machine. */
@@ -36,8 +37,9 @@ struct api_config {
     struct registry *registry;
     const char *const *admins; /* user names that are admins beside root; NULL-terminated, or NULL */
     struct api_hooks hooks;
-    struct queue *queue; /* NULL: none */
-    struct inbox *inbox; /* NULL: none */
+    struct queue *queue;     /* NULL: none */
+    struct inbox *inbox;     /* NULL: none */
+    struct deliver *deliver; /* NULL: none */
     enum api_anonymous anonymous;
     const char *path_prefix;  /* "/berth": taken off paths; NULL: none */
     const char *const *names; /* of this machine, beside localhost and addresses; NULL-terminated, or NULL */

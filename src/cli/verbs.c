@@ -85,6 +85,15 @@ static const struct cli_option inbox_options[] = {
     OPTION_OUTPUT("json yaml"),
     END,
 };
+static const struct cli_option notify_options[] = {
+    {0, "user", "NAME", "that user's instead of yours (admins)", NULL},
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
+static const struct cli_option notify_user_options[] = {
+    {0, "user", "NAME", "that user's instead of yours (admins)", NULL},
+    END,
+};
 static const struct cli_option top_options[] = {
     {0, "once", NULL, "print it once instead of drawing it every second", NULL},
     OPTION_OUTPUT("json yaml"),
@@ -328,6 +337,20 @@ const struct verb verbs[] = {
      "  berth inbox\n"
      "  berth inbox --all -o json",
      .run = verb_inbox},
+    {"notify set", "NAME=VALUE...",
+     "Have what happens to your jobs sent by mail, to a webhook or to a command", notify_options,
+     "NAME is mail (an address), webhook (a URL that takes Slack's JSON), command (run by /bin/sh as you, "
+     "where\n"
+     "the admin allows it) or kinds (all, or some of preempted, resized, failed, succeeded, cancelled,\n"
+     "over-memory, cannot-start and notice). NAME= removes it; - as VALUE reads it from standard input.",
+     "  berth notify set mail=ann@lab.example\n"
+     "  berth notify set webhook=- kinds=failed,preempted <slack-url\n"
+     "  berth notify set command='notify-send \"$BERTH_NAME: $BERTH_TEXT\"'",
+     .min_args = 1, .max_args = -1, .words = "mail= webhook= command= kinds=", .run = verb_notify_set},
+    {"notify off", "", "Send nothing; the inbox goes on", notify_user_options, .run = verb_notify_off},
+    {"notify test", "", "Send a test message to all that is set", notify_user_options,
+     .run = verb_notify_test},
+    {"notify", "", "Show where what happens to your jobs is sent", notify_options, .run = verb_notify},
     {"show", "JOB", "Show all about a job: state, progress, estimate, history", output_options, .min_args = 1,
      .max_args = 1, .run = verb_show},
     {"why", "JOB", "Say why a job waits, who is ahead and what would free it", output_options, .min_args = 1,

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/yaml.h"
 #include "daemon/config_images.h"
+#include "daemon/config_notify.h"
 #include "notify/policy.h"
 #include "sched/sched.h"
 
@@ -509,6 +510,17 @@ static const struct row rows[] = {
      set_callback_allow, LIST},
     {"callback-ca", "callbackCa", "FILE", "authorities for callbacks over HTTPS (the system's)",
      set_callback_ca, SCALAR},
+    {"notify-sendmail", "notifySendmail", "PATH|off", "program that takes mail (/usr/sbin/sendmail)",
+     config_set_notify_sendmail, SCALAR},
+    {"notify-from", "notifyFrom", "ADDRESS", "whom mails are from (berth@HOST)", config_set_notify_from,
+     SCALAR},
+    {"notify-domain", "notifyDomain", "DOMAIN|off", "users who set nothing get mail at USER@DOMAIN (off)",
+     config_set_notify_domain, SCALAR},
+    {"notify-kinds", "notifyKinds", "KIND,...|all",
+     "what is sent to users who did not choose (all but succeeded and resized)", config_set_notify_kinds,
+     LIST},
+    {"notify-commands", "notifyCommands", "true|false", "users may have commands of their own run (false)",
+     config_set_notify_commands, SCALAR},
     {"log-level", "logLevel", "LEVEL", "error, warn, info or debug (info)", set_log_level, SCALAR},
 };
 #define ROW_DATA 0
@@ -840,6 +852,7 @@ void config_done(struct daemon_config *config)
     free(config->https);
     free(config->socket);
     config_images_done(config);
+    config_notify_done(config);
     free(config->node_name);
     free(config->path_prefix);
     free(config->policy);

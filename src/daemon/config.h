@@ -80,6 +80,12 @@ struct daemon_config {
     VEC(char *) admins;         /* user names */
     VEC(char *) callback_allow; /* networks, see notify/policy.h */
     char *callback_ca;          /* PEM file; NULL: the system's authorities */
+    char *notify_sendmail;      /* NULL: the usual one */
+    bool notify_no_mail;
+    char *notify_from;     /* NULL: berth@HOST */
+    char *notify_domain;   /* NULL: none */
+    uint32_t notify_kinds; /* notify/deliver.h; 0: the default */
+    bool notify_commands;
     enum config_anonymous anonymous;
     char *path_prefix; /* "/berth"; NULL: none */
     char *policy;      /* of the queue; NULL: the default */

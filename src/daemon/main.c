@@ -11,13 +11,13 @@
 #include "daemon/config.h"
 #include "daemon/kubeconfig.h"
 #include "daemon/library.h"
+#include "daemon/notify_service.h"
 #include "daemon/pki.h"
 #include "daemon/queue_service.h"
 #include "daemon/runner.h"
 #include "daemon/task_service.h"
 #include "machine/machine.h"
 #include "net/http.h"
-#include "notify/inbox.h"
 #include "queue/queue.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ struct daemon {
     struct daemon_config config;
     struct loop *loop;
     struct store *store;
-    struct inbox *inbox;
+    struct notify_service *notify;
     struct registry *registry;
     struct runner *runner;
     struct agent *agent; /* NULL: off */
@@ -166,7 +166,7 @@ static int start_queue(struct daemon *d, struct err *err)
         .registry = d->registry,
         .config = &d->config,
         .agent = d->agent,
-        .inbox = d->inbox,
+        .inbox = notify_service_inbox(d->notify),
         .train = d->train,
     };
 
@@ -182,13 +182,14 @@ static int open_store(struct daemon *d, struct err *err)
 
     if (dir_make(d->config.data_dir, 0711, err) < 0 || store_open(path, d->loop, &d->store, err) < 0)
         return -1;
-    d->inbox = inbox_new(d->store);
+    if (notify_service_new(d->loop, d->store, &d->config, &d->notify, err) < 0)
+        return -1;
     d->registry = registry_new(d->store);
     d->runner = runner_new(d->loop, d->registry);
     d->train = train_new(&(struct train_config){.registry = d->registry});
     if (bootstrap_objects(d->registry, err) < 0 || bootstrap_node(d->registry, &d->config, err) < 0)
         return -1;
-    if (task_service_new(d->loop, d->registry, &d->config, &d->tasks, err) < 0)
+    if (task_service_new(d->loop, d->registry, d->notify, &d->tasks, err) < 0)
         return -1;
     return start_agent(d, err) < 0 ? -1 : start_queue(d, err);
 }
@@ -280,7 +281,8 @@ static int listen_all(struct daemon *d, struct err *err)
     api.pod_ops = agent_pod_ops(d->agent);
     api.tasks = task_service_tasks(d->tasks);
     api.queue = queue_service_queue(d->queue);
-    api.inbox = d->inbox;
+    api.inbox = notify_service_inbox(d->notify);
+    api.deliver = notify_service_deliver(d->notify);
     api.anonymous = (enum api_anonymous)d->config.anonymous; /* the same order */
     api.path_prefix = d->config.path_prefix;
     d->names = page_names(d);
@@ -394,13 +396,13 @@ static void daemon_done(struct daemon *d)
     machine_free(d->machine);
     queue_service_free(d->queue);
     agent_free(d->agent);
-    task_service_stop(d->tasks);
+    notify_service_stop(d->notify);
+    task_service_free(d->tasks);
     runner_free(d->runner);
     registry_free(d->registry);
     train_free(d->train);
     store_close(d->store);
-    task_service_free(d->tasks);
-    inbox_free(d->inbox);
+    notify_service_free(d->notify);
     pki_free(d->pki);
     loop_free(d->loop);
     if (d->pid_path)

@@ -25,6 +25,8 @@ struct inbox {
     struct store *store;
     int64_t last_id;
     size_t total; /* at least as many as there are */
+    void (*on_item)(void *arg, const char *user, const struct json *item);
+    void *on_item_arg;
     VEC(struct inbox_watch *) watches;
     bool calling;
 };
@@ -83,32 +85,33 @@ static struct str value_doc(struct str value)
     return value.len > ID_LEN ? (struct str){value.s + ID_LEN, value.len - ID_LEN} : (struct str){0};
 }
 
-struct entry {
+struct inbox_entry {
     int64_t id;
     const char *key;
     struct str doc; /* the store's */
 };
 
-struct box {
+struct inbox_box {
     struct arena *arena;
-    VEC(struct entry) entries; /* newest first */
+    VEC(struct inbox_entry) entries; /* newest first */
 };
 
 static void add_entry(void *arg, const char *key, struct str value)
 {
-    struct box *box = arg;
+    struct inbox_box *box = arg;
 
-    vec_push(&box->entries, (struct entry){value_id(value), arena_strdup(box->arena, key), value_doc(value)});
+    vec_push(&box->entries,
+             (struct inbox_entry){value_id(value), arena_strdup(box->arena, key), value_doc(value)});
 }
 
 static int newest_first(const void *a, const void *b)
 {
-    const struct entry *x = a, *y = b;
+    const struct inbox_entry *x = a, *y = b;
 
     return x->id < y->id ? 1 : x->id > y->id ? -1 : 0;
 }
 
-static void box_read(const struct inbox *inbox, const char *user, struct arena *arena, struct box *ret)
+static void box_read(const struct inbox *inbox, const char *user, struct arena *arena, struct inbox_box *ret)
 {
     ret->arena = arena;
     store_values(inbox->store, box_table(arena, user), add_entry, ret);
@@ -119,7 +122,7 @@ static void box_read(const struct inbox *inbox, const char *user, struct arena *
 static void box_trim(struct inbox *inbox, const char *user, size_t keep)
 {
     CLEANUP(arena_done) struct arena arena = {0};
-    struct box box = {0};
+    struct inbox_box box = {0};
 
     box_read(inbox, user, &arena, &box);
     for (size_t i = keep; i < box.entries.len; i++) {
@@ -129,7 +132,7 @@ static void box_trim(struct inbox *inbox, const char *user, size_t keep)
     vec_done(&box.entries);
 }
 
-struct census {
+struct inbox_census {
     struct inbox *inbox;
     size_t total, largest;
     char *user; /* of the largest box */
@@ -145,7 +148,7 @@ static void count_entry(void *arg, const char *key, struct str value)
 static void count_box(void *arg, const char *user, struct str seen)
 {
     CLEANUP(arena_done) struct arena arena = {0};
-    struct census *census = arg;
+    struct inbox_census *census = arg;
     size_t count = 0;
 
     (void)seen;
@@ -160,7 +163,7 @@ static void count_box(void *arg, const char *user, struct str seen)
 
 static void make_room(struct inbox *inbox)
 {
-    struct census census = {.inbox = inbox};
+    struct inbox_census census = {.inbox = inbox};
 
     if (inbox->total < INBOX_TOTAL_MAX)
         return;
@@ -192,12 +195,12 @@ static void set_seen(struct inbox *inbox, const char *user, int64_t id)
 
 /* ---- who watches ---- */
 
-struct news {
+struct inbox_news {
     struct inbox *inbox;
     char *user;
 };
 
-static void sweep(struct inbox *inbox)
+static void inbox_sweep(struct inbox *inbox)
 {
     size_t kept = 0;
 
@@ -210,9 +213,9 @@ static void sweep(struct inbox *inbox)
     inbox->watches.len = kept;
 }
 
-static void on_durable(void *arg, const struct err *err)
+static void inbox_on_durable(void *arg, const struct err *err)
 {
-    struct news *news = arg;
+    struct inbox_news *news = arg;
     struct inbox *inbox = news->inbox;
 
     inbox->calling = true;
@@ -220,21 +223,21 @@ static void on_durable(void *arg, const struct err *err)
         if (inbox->watches.v[i]->inbox)
             inbox->watches.v[i]->fn(inbox->watches.v[i]->arg, news->user);
     inbox->calling = false;
-    sweep(inbox);
+    inbox_sweep(inbox);
     free(news->user);
     free(news);
 }
 
 static void tell_watches(struct inbox *inbox, const char *user)
 {
-    struct news *news;
+    struct inbox_news *news;
 
     if (inbox->watches.len == 0)
         return;
-    news = NEW(struct news);
+    news = NEW(struct inbox_news);
     news->inbox = inbox;
     news->user = mem_strdup(user);
-    store_defer(inbox->store, on_durable, news);
+    store_defer(inbox->store, inbox_on_durable, news);
 }
 
 struct inbox_watch *inbox_watch(struct inbox *inbox, inbox_watch_fn fn, void *arg)
@@ -254,7 +257,7 @@ void inbox_unwatch(struct inbox_watch *watch)
         return;
     watch->inbox = NULL;
     if (!inbox->calling)
-        sweep(inbox);
+        inbox_sweep(inbox);
 }
 
 /* ---- telling ---- */
@@ -297,6 +300,15 @@ static void put(struct inbox *inbox, const struct inbox_item *item, const char *
     buf_printf(&value, "%0*lld", ID_LEN, (long long)inbox->last_id);
     json_write(&value, doc);
     store_value_set(inbox->store, table, key, buf_view(&value));
+    if (inbox->on_item && !item->here)
+        inbox->on_item(inbox->on_item_arg, item->user, doc);
+}
+
+void inbox_on_item(struct inbox *inbox, void (*fn)(void *arg, const char *user, const struct json *item),
+                   void *arg)
+{
+    inbox->on_item = fn;
+    inbox->on_item_arg = arg;
 }
 
 bool inbox_tell(struct inbox *inbox, const struct inbox_item *item)
@@ -332,7 +344,7 @@ struct json *inbox_list(const struct inbox *inbox, const char *user, bool unseen
 {
     struct json *out = json_new_object(arena), *items = json_set_array(arena, out, "items");
     int64_t seen = seen_of(inbox, user);
-    struct box box = {0};
+    struct inbox_box box = {0};
     size_t count = 0, new = 0;
 
     box_read(inbox, user, arena, &box);
@@ -353,14 +365,14 @@ struct json *inbox_list(const struct inbox *inbox, const char *user, bool unseen
     return out;
 }
 
-struct unseen {
+struct inbox_unseen_count {
     int64_t seen;
     size_t count;
 };
 
 static void count_unseen(void *arg, const char *key, struct str value)
 {
-    struct unseen *unseen = arg;
+    struct inbox_unseen_count *unseen = arg;
 
     (void)key;
     unseen->count += value_id(value) > unseen->seen;
@@ -369,7 +381,7 @@ static void count_unseen(void *arg, const char *key, struct str value)
 size_t inbox_unseen(const struct inbox *inbox, const char *user)
 {
     CLEANUP(arena_done) struct arena arena = {0};
-    struct unseen unseen = {.seen = seen_of(inbox, user)};
+    struct inbox_unseen_count unseen = {.seen = seen_of(inbox, user)};
 
     store_values(inbox->store, box_table(&arena, user), count_unseen, &unseen);
     return unseen.count;

@@ -45,6 +45,7 @@ struct inbox_item {
      * `once`. The run's number or the pod's uid for what can happen to a job several times; NULL: it can
      * happen once. */
     const char *once;
+    bool here; /* for the inbox alone: it is not sent anywhere */
     int64_t at_ms;
 };
 
@@ -57,6 +58,11 @@ DEFINE_CLEANUP(struct inbox *, inbox_free);
 
 /* False: it has been told already, or concerns nobody (an own cancel). inbox NULL is fine: nobody is told. */
 bool inbox_tell(struct inbox *inbox, const struct inbox_item *item);
+
+/* fn is called with each new item, inside inbox_tell: what it writes is durable with the item. One at a time;
+ * NULL: nobody. */
+void inbox_on_item(struct inbox *inbox, void (*fn)(void *arg, const char *user, const struct json *item),
+                   void *arg);
 
 /* {"items": [{"id", "time", "kind", "job", "namespace", "name", "text", "by", "byJob", "seen"}…], newest
  * first, "unseen": how many are not seen, "last": id of the newest}; in the arena. limit 0: all. */

@@ -1,7 +1,9 @@
-/* What happened to the caller's work: reading it, and noting what has been read. */
+/* What happened to the caller's work: reading it, noting what has been read, and where it is sent. */
 #include "notify/inbox.h"
 
 #include "api/rest/rest.h"
+#include "base/clock.h"
+#include "notify/deliver.h"
 #include "objects/names.h"
 
 #define LIMIT_DEFAULT 50
@@ -17,12 +19,12 @@ static int whose(struct call *call, const char **ret)
 {
     const char *own = rest_inbox_user(&call->who), *user = query_string(call, "user");
 
-    if (!call->api->config.inbox)
+    if (!call->api->config.inbox || !call->api->config.deliver)
         return failure_set(&call->failure, call->arena, 503, "ServiceUnavailable",
                            "this server keeps no inbox");
     if (*user && !streq(user, own) && !access_is_admin(&call->who))
         return failure_set(&call->failure, call->arena, 403, "Forbidden",
-                           "the inbox of '%s' is theirs alone: only admins can read it", user);
+                           "the inbox of '%s' is theirs alone: only admins can read or change it", user);
     *ret = *user ? user : own;
     return 0;
 }
@@ -67,4 +69,46 @@ void rest_inbox_seen(struct call *call, const char *id)
     inbox_see(call->api->config.inbox, user, json_int(up_to, INT64_MAX));
     json_set_int(call->arena, out, "unseen", (int64_t)inbox_unseen(call->api->config.inbox, user));
     rest_reply(call, 200, out);
+}
+
+/* ---- where it is sent ---- */
+
+void rest_notify_show(struct call *call, const char *id)
+{
+    const char *user;
+
+    (void)id;
+    if (whose(call, &user) < 0)
+        rest_fail(call);
+    else
+        rest_reply(call, 200, deliver_show(call->api->config.deliver, user, call->arena));
+}
+
+void rest_notify_set(struct call *call, const char *id)
+{
+    struct json *body = NULL;
+    const char *user;
+    struct err err = {0};
+
+    (void)id;
+    if (whose(call, &user) < 0 || rest_body(call, &body) < 0)
+        rest_fail(call);
+    else if (deliver_set(call->api->config.deliver, user, body, &err) < 0)
+        rest_fail_err(call, &err);
+    else
+        rest_reply(call, 200, deliver_show(call->api->config.deliver, user, call->arena));
+}
+
+void rest_notify_test(struct call *call, const char *id)
+{
+    const char *user;
+    struct err err = {0};
+
+    (void)id;
+    if (whose(call, &user) < 0)
+        rest_fail(call);
+    else if (deliver_test(call->api->config.deliver, user, call->now / NSEC_PER_MSEC, &err) < 0)
+        rest_fail_err(call, &err);
+    else
+        rest_reply(call, 200, deliver_show(call->api->config.deliver, user, call->arena));
 }

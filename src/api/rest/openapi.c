@@ -94,6 +94,11 @@ static const struct operation {
      "user unseen:boolean limit:integer", NULL, 200, "Inbox", "422 503"},
     {"post", "/v1/inbox/seen", "inbox", "Mark items as seen, up to an id or all", "user", "InboxSeen", 200,
      "InboxUnseen", "400 422 503"},
+    {"get", "/v1/notify", "inbox", "Where what happens is sent", "user", NULL, 200, "Notify", "503"},
+    {"put", "/v1/notify", "inbox", "Change where what happens is sent; members that are absent stay", "user",
+     "NewNotify", 200, "Notify", "400 503"},
+    {"post", "/v1/notify/test", "inbox", "Send a test message to all that is set", "user", NULL, 200,
+     "Notify", "404 503"},
 
     {"get", "/v1/images", "machine", "Images of this machine", "", NULL, 200, "any", "503"},
     {"delete", "/v1/images", "machine", "Remove an image", "name local:boolean", NULL, 200, "any",

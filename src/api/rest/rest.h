@@ -48,6 +48,9 @@ int rest_query_time(struct call *call, const char *name, int64_t fallback, int64
 /* inbox.c */
 void rest_inbox_list(struct call *call, const char *id);
 void rest_inbox_seen(struct call *call, const char *id);
+void rest_notify_show(struct call *call, const char *id);
+void rest_notify_set(struct call *call, const char *id);
+void rest_notify_test(struct call *call, const char *id);
 /* Whose box is theirs; borrowed. */
 const char *rest_inbox_user(const struct identity *who);
 /* openapi.c */
