@@ -11,6 +11,7 @@
 #include "gpu/gpu.h"
 #include "image/image.h"
 #include "loop/loop.h"
+#include "objects/names.h"
 #include "podnet/podnet.h"
 #include "registry/registry.h"
 #include "runtime/runtime.h"
@@ -35,7 +36,7 @@ struct agent {
     struct podnet *net;
     struct gpus *gpus;
     struct cdi *cdi;
-    struct local_engine *engine;
+    struct engine *engine;
     struct loop_timer *timer;
     char *node_name, host_ip[INET_ADDRSTRLEN];
     char *cgroup; /* all containers are below it */
@@ -66,9 +67,11 @@ static void set_images(struct agent *agent, struct arena *arena, struct json *st
 
 static void set_cards(struct agent *agent, struct arena *arena, struct json *status, const char *key)
 {
-    if (gpu_count(agent->gpus))
+    size_t count = agent->engine->ops->capacity(agent->engine, NULL, 0);
+
+    if (count)
         json_set_string(arena, json_need_object(arena, status, key), "nvidia.com/gpu",
-                        arena_printf(arena, "%zu", gpu_count(agent->gpus)));
+                        arena_printf(arena, "%zu", count));
 }
 
 static void set_pressure(struct agent *agent, struct arena *arena, struct json *status, int64_t now)
@@ -93,24 +96,25 @@ static void set_cards_note(struct agent *agent, struct arena *arena, struct json
     struct json *list = json_new_array(arena);
     struct json *notes = json_need_object(arena, json_need_object(arena, doc, "metadata"), "annotations");
     CLEANUP(buf_done) struct buf text = {0};
+    struct engine_card cards[GPU_CARDS_MAX];
+    size_t count = agent->engine->ops->capacity(agent->engine, cards, ARRAY_LEN(cards));
 
-    for (size_t i = 0; i < gpu_count(agent->gpus); i++) {
-        const struct gpu_card *card = gpu_at(agent->gpus, i);
+    for (size_t i = 0; i < count && i < ARRAY_LEN(cards); i++) {
         struct json *out = json_push_object(arena, list);
 
         json_set_int(arena, out, "index", (int64_t)i);
-        json_set_string(arena, out, "uuid", card->uuid);
-        json_set_string(arena, out, "model", card->name);
-        json_set_int(arena, out, "mib", card->memory_mib);
-        json_set_bool(arena, out, "declared", card->declared);
-        if (!card->healthy)
+        json_set_string(arena, out, "uuid", cards[i].uuid);
+        json_set_string(arena, out, "model", cards[i].model);
+        json_set_int(arena, out, "mib", cards[i].mib);
+        json_set_bool(arena, out, "declared", cards[i].declared);
+        if (cards[i].failed)
             json_set_bool(arena, out, "failed", true);
     }
     json_write(&text, list);
     if (list->len)
-        json_set(arena, notes, "berth.dev/cards", json_of_str(arena, buf_view(&text)));
+        json_set(arena, notes, NODE_CARDS_ANNOTATION, json_of_str(arena, buf_view(&text)));
     else
-        json_remove(notes, "berth.dev/cards");
+        json_remove(notes, NODE_CARDS_ANNOTATION);
 }
 
 static bool edit_node(void *arg, struct arena *arena, struct json *doc)
@@ -211,7 +215,7 @@ static void agent_on_timer(void *arg)
     bool disk, memory;
 
     renew_lease(agent);
-    local_engine_pressure(agent->engine, &disk, &memory);
+    agent->engine->ops->pressure(agent->engine, &disk, &memory);
     if (disk != agent->disk_short || memory != agent->memory_short ||
         clock_monotonic() - agent->heartbeat >= HEARTBEAT_SEC * NSEC_PER_SEC) {
         agent->disk_short = disk;
@@ -231,6 +235,11 @@ static char *own_suffix(const char *text)
     for (; *text; text++)
         hash = (hash ^ (unsigned char)*text) * 16777619U;
     return mem_printf("%08x", hash);
+}
+
+char *agent_log_dir(const char *data_dir)
+{
+    return mem_printf("%s/logs", data_dir);
 }
 
 char *agent_run_dir(const char *data_dir)
@@ -346,6 +355,7 @@ static void find_address(char text[INET_ADDRSTRLEN])
 static int open_engine(struct agent *agent, const struct daemon_config *config, struct err *err)
 {
     const char **admins = mem_zalloc((config->admins.len + 1) * sizeof(*admins));
+    CLEANUP(free) char *log_dir = agent_log_dir(config->data_dir);
     struct local_config local = {.loop = agent->loop,
                                  .registry = agent->registry,
                                  .runtime = agent->rt,
@@ -353,11 +363,13 @@ static int open_engine(struct agent *agent, const struct daemon_config *config, 
                                  .net = agent->net,
                                  .node_name = agent->node_name,
                                  .data_dir = config->data_dir,
+                                 .log_dir = log_dir,
                                  .run_dir = agent->run_dir,
                                  .host_ip = agent->host_ip,
                                  .admins = admins,
                                  .gpus = agent->gpus,
                                  .cdi = agent->cdi,
+                                 .cgroup = agent->cgroup,
                                  .project_first = config->project_first,
                                  .project_last = config->project_last,
                                  .project_off = config->project_off};
@@ -409,7 +421,7 @@ int agent_new(struct loop *loop, struct registry *registry, const struct daemon_
     renew_lease(agent);
     agent->text = mem_printf("%s, %s, %s; cards: %s; claims: %s", runtime_oci_path(agent->rt),
                              runtime_cgroups_text(agent->rt), podnet_mode_text(agent->net),
-                             gpu_source(agent->gpus), local_engine_claims_text(agent->engine));
+                             gpu_source(agent->gpus), agent->engine->ops->claims_text(agent->engine));
     log_info("node agent: %s", agent->text);
     *ret = TAKE_PTR(agent);
     return 0;
@@ -420,11 +432,11 @@ void agent_free(struct agent *agent)
     if (!agent)
         return;
     loop_timer_free(agent->timer);
-    local_engine_close(agent->engine);
+    engine_close(agent->engine);
     runtime_free(agent->rt);
     podnet_free(agent->net);
     images_free(agent->images);
-    local_engine_free(agent->engine);
+    engine_free(agent->engine);
     if (agent->run_dir)
         run_dir_leave(agent->run_dir);
     free(agent->run_dir);
@@ -436,36 +448,14 @@ void agent_free(struct agent *agent)
     free(agent);
 }
 
-void agent_shut_down(struct agent *agent, void (*fn)(void *arg), void *arg)
+struct engine *agent_engine(const struct agent *agent)
 {
-    local_engine_shut_down(agent->engine, fn, arg);
+    return agent ? agent->engine : NULL;
 }
 
 const char *agent_text(const struct agent *agent)
 {
     return agent->text;
-}
-
-bool agent_holds(const struct agent *agent, const char *pod_uid)
-{
-    return local_engine_holds(agent->engine, pod_uid);
-}
-
-void agent_on_forget(struct agent *agent, void (*fn)(void *arg, const char *pod_uid, const struct json *pod),
-                     void *arg)
-{
-    if (agent)
-        local_engine_on_forget(agent->engine, fn, arg);
-}
-
-const char *agent_cgroup(const struct agent *agent)
-{
-    return agent->cgroup;
-}
-
-const struct pod_ops *agent_pod_ops(struct agent *agent)
-{
-    return agent ? local_engine_pod_ops(agent->engine) : NULL;
 }
 
 struct podnet *agent_net(struct agent *agent)

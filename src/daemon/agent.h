@@ -7,8 +7,8 @@
 #include "daemon/config.h"
 
 struct agent;
+struct engine;
 struct loop;
-struct pod_ops;
 struct registry;
 
 /* ERR_UNSUPPORTED, ERR_NOT_FOUND: this machine lacks something that containers need; a sentence says what. */
@@ -18,9 +18,8 @@ int agent_new(struct loop *loop, struct registry *registry, const struct daemon_
  */
 void agent_free(struct agent *agent);
 DEFINE_CLEANUP(struct agent *, agent_free);
-/* The machine goes down: ends all pods with their grace; fn is called from the loop when they have ended. */
-void agent_shut_down(struct agent *agent, void (*fn)(void *arg), void *arg);
-const char *agent_text(const struct agent *agent); /* what it works with; lives as long as the agent */
+struct engine *agent_engine(const struct agent *agent); /* lives as long as the agent; NULL agent: NULL */
+const char *agent_text(const struct agent *agent);      /* what it works with; lives as long as the agent */
 /* There is none: the Node says why, and so do pods that wait. */
 void agent_say_off(struct registry *registry, const char *node_name, const char *why);
 struct images;
@@ -29,14 +28,8 @@ struct podnet;
 /* What is gone after a reboot, of the daemon with that data folder. Everybody may pass through it. malloc'ed.
  */
 char *agent_run_dir(const char *data_dir);
+char *agent_log_dir(const char *data_dir);        /* of logs that stay after their pods; malloc'ed */
 struct podnet *agent_net(struct agent *agent);    /* NULL agent: NULL */
 struct images *agent_images(struct agent *agent); /* NULL agent: NULL */
 /* The configured registries as the image store takes them; ret has room for all. Returns how many. */
 size_t agent_registries(const struct daemon_config *config, struct images_registry *ret);
-bool agent_holds(const struct agent *agent, const char *pod_uid); /* anything of that pod is still here */
-/* Told of each pod whose folder, logs included, is about to be removed; NULL agent is fine. */
-struct json;
-void agent_on_forget(struct agent *agent, void (*fn)(void *arg, const char *pod_uid, const struct json *pod),
-                     void *arg);
-const char *agent_cgroup(const struct agent *agent);      /* all containers are below it: "/berth" */
-const struct pod_ops *agent_pod_ops(struct agent *agent); /* lives as long as the agent */

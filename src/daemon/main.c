@@ -16,6 +16,7 @@
 #include "daemon/queue_service.h"
 #include "daemon/runner.h"
 #include "daemon/task_service.h"
+#include "engine/engine.h"
 #include "machine/machine.h"
 #include "net/http.h"
 #include "queue/queue.h"
@@ -165,7 +166,7 @@ static int start_queue(struct daemon *d, struct err *err)
         .loop = d->loop,
         .registry = d->registry,
         .config = &d->config,
-        .agent = d->agent,
+        .engine = agent_engine(d->agent),
         .inbox = notify_service_inbox(d->notify),
         .train = d->train,
     };
@@ -278,7 +279,7 @@ static int listen_all(struct daemon *d, struct err *err)
     open_machine(d);
     vec_push(&d->config.admins, NULL);
     api.admins = (const char *const *)d->config.admins.v;
-    api.pod_ops = agent_pod_ops(d->agent);
+    api.pod_ops = engine_pod_ops(agent_engine(d->agent));
     api.tasks = task_service_tasks(d->tasks);
     api.queue = queue_service_queue(d->queue);
     api.inbox = notify_service_inbox(d->notify);
@@ -355,7 +356,7 @@ static void on_power(void *arg, int signo)
         return;
     }
     log_info("the machine goes down: ending all pods, then myself");
-    agent_shut_down(d->agent, end, d);
+    agent_engine(d->agent)->ops->shut_down(agent_engine(d->agent), end, d);
 }
 
 static void on_ready(void *arg, const struct err *failed)

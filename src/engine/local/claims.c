@@ -248,8 +248,3 @@ void claims_stop(struct local_engine *engine)
     projects_free(TAKE_PTR(engine->projects));
     free(TAKE_PTR(engine->claims_text));
 }
-
-const char *local_engine_claims_text(const struct local_engine *engine)
-{
-    return engine->claims_text;
-}

@@ -153,7 +153,7 @@ __attribute__((format(printf, 2, 3))) static void evict(struct local_pod *pod, c
         return;
     facts_fail(&pod->facts, "Evicted", text);
     pod_event(pod, "Warning", "Evicted", "%s", text);
-    engine_queue(pod);
+    pod_queue(pod);
 }
 
 static int64_t sum_of(const struct survey *survey, const char *uid, const char *container)
@@ -185,7 +185,7 @@ static void check_claim(struct local_pod *pod, const struct measure *m)
 static void check_limits(struct local_engine *engine, const struct survey *survey)
 {
     VEC_EACH(&survey->v, it) {
-        struct local_pod *pod = engine_pod(engine, it->uid);
+        struct local_pod *pod = local_find(engine, it->uid);
 
         if (!pod || !pod->object)
             continue;
@@ -325,10 +325,4 @@ void disk_start(struct local_engine *engine)
 {
     engine->disk_timer = loop_timer_new(engine->loop, disk_on_timer, engine);
     loop_timer_set(engine->disk_timer, LOCAL_DISK_SEC * NSEC_PER_SEC);
-}
-
-void local_engine_pressure(const struct local_engine *engine, bool *disk, bool *memory)
-{
-    *disk = engine->disk_short;
-    *memory = engine->memory_short;
 }

@@ -14,7 +14,7 @@
 
 static void run_queue(void *arg);
 
-void engine_look(struct local_engine *engine)
+void local_look(struct local_engine *engine)
 {
     if (engine->running || engine->closed)
         return;
@@ -22,7 +22,7 @@ void engine_look(struct local_engine *engine)
     loop_later(engine->loop, run_queue, engine);
 }
 
-void engine_queue(struct local_pod *pod)
+void pod_queue(struct local_pod *pod)
 {
     struct local_engine *engine = pod->engine;
 
@@ -32,28 +32,28 @@ void engine_queue(struct local_pod *pod)
     pod->next = NULL;
     *engine->tail = pod;
     engine->tail = &pod->next;
-    engine_look(engine);
+    local_look(engine);
 }
 
-struct local_pod *engine_pod(const struct local_engine *engine, const char *uid)
+struct local_pod *local_find(const struct local_engine *engine, const char *uid)
 {
     return map_get(engine->pods, str_from(uid));
 }
 
-void engine_pod_gone(struct local_pod *pod)
+void local_pod_gone(struct local_pod *pod)
 {
     map_remove(pod->engine->pods, str_from(pod->uid));
     pod->dead = true;
 }
 
-static void engine_free(struct local_engine *engine)
+void local_free(struct local_engine *engine)
 {
     struct str key;
     void *value;
     size_t at = 0;
 
     while (map_next(engine->pods, &at, &key, &value))
-        engine_pod_free(value);
+        local_pod_free(value);
     map_free(engine->pods);
     for (size_t i = 0; engine->admins && engine->admins[i]; i++)
         free(engine->admins[i]);
@@ -61,6 +61,8 @@ static void engine_free(struct local_engine *engine)
     free(engine->node_name);
     free(engine->data_dir);
     free(engine->run_dir);
+    free(engine->log_dir);
+    free(engine->cgroup);
     free(engine);
 }
 
@@ -72,7 +74,7 @@ struct commit {
     struct local_engine *engine; /* NULL: it is gone */
 };
 
-static void engine_on_retry(void *arg)
+static void local_on_retry(void *arg)
 {
     struct local_engine *engine = arg;
     struct str key;
@@ -80,10 +82,10 @@ static void engine_on_retry(void *arg)
     size_t at = 0;
 
     while (map_next(engine->pods, &at, &key, &value))
-        engine_queue(value);
+        pod_queue(value);
 }
 
-static void engine_on_commit(void *arg, const struct err *err)
+static void local_on_commit(void *arg, const struct err *err)
 {
     CLEANUP(free) struct commit *commit = arg;
     struct local_engine *engine = commit->engine;
@@ -101,7 +103,7 @@ static void watch_commit(struct local_engine *engine)
         return;
     engine->commit = NEW(struct commit);
     engine->commit->engine = engine;
-    store_defer(engine->store, engine_on_commit, engine->commit);
+    store_defer(engine->store, local_on_commit, engine->commit);
 }
 
 static void run_queue(void *arg)
@@ -121,9 +123,9 @@ static void run_queue(void *arg)
         pod->queued = false;
         pod_sync(pod);
         if (pod->dead && !pod->pending && !pod->queued)
-            engine_pod_free(pod);
+            local_pod_free(pod);
         if (engine->head && clock_monotonic() - start > RUN_NSEC) {
-            engine_look(engine);
+            local_look(engine);
             break;
         }
     }
@@ -164,7 +166,7 @@ static bool is_ours(const struct local_engine *engine, const struct object *obje
 
 static void seen(struct local_engine *engine, const struct object *object)
 {
-    struct local_pod *pod = engine_pod(engine, object->uid);
+    struct local_pod *pod = local_find(engine, object->uid);
 
     if (!is_ours(engine, object))
         return;
@@ -172,24 +174,24 @@ static void seen(struct local_engine *engine, const struct object *object)
         pod_take(pod, object);
         volumes_update(pod, false, NULL);
     } else {
-        pod = engine_pod_new(engine, object);
+        pod = local_pod_new(engine, object);
         map_set(engine->pods, str_from(object->uid), pod);
     }
-    engine_queue(pod);
+    pod_queue(pod);
 }
 
 static void gone(struct local_engine *engine, const struct object *object)
 {
-    struct local_pod *pod = engine_pod(engine, object->uid);
+    struct local_pod *pod = local_find(engine, object->uid);
 
     if (!pod || !pod->object)
         return;
     object_unref(TAKE_PTR(pod->object));
     pod->facts.deleting = true;
-    engine_queue(pod);
+    pod_queue(pod);
 }
 
-static void engine_on_pod(void *arg, const struct store_event *event)
+static void local_on_pod(void *arg, const struct store_event *event)
 {
     services_soon(arg);
     if (event->op == STORE_DELETED)
@@ -216,19 +218,19 @@ static void show_change(struct local_engine *engine, const struct store_event *e
     }
 }
 
-static void engine_on_map(void *arg, const struct store_event *event)
+static void local_on_map(void *arg, const struct store_event *event)
 {
     show_change(arg, event, false);
 }
 
-static void engine_on_secret(void *arg, const struct store_event *event)
+static void local_on_secret(void *arg, const struct store_event *event)
 {
     show_change(arg, event, true);
 }
 
 /* A volume that was made here has its size enforced where that can be, and goes with its object, unless that
  * says Retain. */
-static void engine_on_volume(void *arg, const struct store_event *event)
+static void local_on_volume(void *arg, const struct store_event *event)
 {
     struct local_engine *engine = arg;
     CLEANUP(arena_done) struct arena arena = {0};
@@ -269,15 +271,18 @@ static int make_folders(const struct local_engine *engine, struct err *err)
     CLEANUP(free) char *volumes = mem_printf("%s/volumes", engine->data_dir);
     CLEANUP(free) char *etc = mem_printf("%s/pods", engine->run_dir);
 
+    if (engine->log_dir && dir_make(engine->log_dir, 0700, err) < 0)
+        return -1;
     return dir_make(pods, 0700, err) < 0 || dir_make(volumes, 0700, err) < 0 || dir_make(etc, 0700, err) < 0
                ? -1
                : 0;
 }
 
-int local_engine_new(const struct local_config *config, struct local_engine **ret, struct err *err)
+int local_engine_new(const struct local_config *config, struct engine **ret, struct err *err)
 {
     struct local_engine *engine = NEW(struct local_engine);
 
+    engine->base.ops = &local_ops;
     engine->loop = config->loop;
     engine->registry = config->registry;
     engine->store = registry_store(config->registry);
@@ -290,40 +295,43 @@ int local_engine_new(const struct local_config *config, struct local_engine **re
     engine->node_name = mem_strdup(config->node_name);
     engine->data_dir = mem_strdup(config->data_dir);
     engine->run_dir = mem_strdup(config->run_dir);
+    engine->log_dir = mem_strdup(config->log_dir);
+    engine->cgroup = mem_strdup(config->cgroup ? config->cgroup : "/berth");
     engine->admins = copy_list(config->admins);
     snprintf(engine->host_ip, sizeof(engine->host_ip), "%s", config->host_ip ? config->host_ip : "127.0.0.1");
     engine->pods = map_new();
     engine->tail = &engine->head;
     engine->logs = log_watch_new(engine->loop);
     engine->offload = offload_new(engine->loop);
-    engine->retry = loop_timer_new(engine->loop, engine_on_retry, engine);
+    engine->retry = loop_timer_new(engine->loop, local_on_retry, engine);
     ops_init(engine);
     engine->pids_max = usage_pids_max();
     usage_start(engine);
     services_start(engine);
     if (make_folders(engine, err) < 0 || slots_start(engine, err) < 0) {
-        local_engine_close(engine);
-        local_engine_free(engine);
+        local_close(engine);
+        local_free(engine);
         return -1;
     }
     claims_start(engine, config);
     OBJECTS_EACH(store_list(engine->store, KIND_POD, NULL), it)
         seen(engine, *it);
     sweep_start(engine);
+    keeper_start(engine);
     disk_start(engine);
-    store_watch(engine->store, KIND_POD, NULL, store_revision(engine->store), engine_on_pod, NULL, engine,
+    store_watch(engine->store, KIND_POD, NULL, store_revision(engine->store), local_on_pod, NULL, engine,
                 &engine->watch, NULL); /* from now on: cannot be too old */
-    store_watch(engine->store, KIND_CONFIG_MAP, NULL, store_revision(engine->store), engine_on_map, NULL,
+    store_watch(engine->store, KIND_CONFIG_MAP, NULL, store_revision(engine->store), local_on_map, NULL,
                 engine, &engine->map_watch, NULL);
-    store_watch(engine->store, KIND_SECRET, NULL, store_revision(engine->store), engine_on_secret, NULL,
+    store_watch(engine->store, KIND_SECRET, NULL, store_revision(engine->store), local_on_secret, NULL,
                 engine, &engine->secret_watch, NULL);
-    store_watch(engine->store, KIND_PV, NULL, store_revision(engine->store), engine_on_volume, NULL, engine,
+    store_watch(engine->store, KIND_PV, NULL, store_revision(engine->store), local_on_volume, NULL, engine,
                 &engine->volume_watch, NULL);
-    *ret = engine;
+    *ret = &engine->base;
     return 0;
 }
 
-void local_engine_close(struct local_engine *engine)
+void local_close(struct local_engine *engine)
 {
     struct str key;
     void *value;
@@ -356,6 +364,8 @@ void local_engine_close(struct local_engine *engine)
     loop_timer_free(engine->retry);
     engine->retry = NULL;
     offload_close(TAKE_PTR(engine->offload));
+    keeper_stop(engine);
+    sample_stop(engine);
     claims_stop(engine);
     dial_lookups_done(engine);
     loop_timer_free(engine->disk_timer);
@@ -363,23 +373,4 @@ void local_engine_close(struct local_engine *engine)
     if (engine->commit)
         engine->commit->engine = NULL;
     engine->commit = NULL;
-}
-
-void local_engine_on_forget(struct local_engine *engine, local_forget_fn fn, void *arg)
-{
-    engine->forgetting = fn;
-    engine->forgetting_arg = arg;
-}
-
-bool local_engine_holds(const struct local_engine *engine, const char *pod_uid)
-{
-    const struct local_pod *pod = engine_pod(engine, pod_uid);
-
-    return pod && (!pod->facts.ended || (pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_NONE));
-}
-
-void local_engine_free(struct local_engine *engine)
-{
-    if (engine)
-        engine_free(engine);
 }

@@ -90,9 +90,10 @@ struct local_pod {
     bool host_network;
     struct pod_user user;
     bool user_known, user_asked;
-    bool claim_said;                 /* that one of its claims is too full */
-    bool fit_checked;                /* whether a nodeName that somebody wrote can be */
-    struct runtime_container *pause; /* of shareProcessNamespace */
+    bool log_noted, log_asked, log_kept; /* keeper.c */
+    bool claim_said;                     /* that one of its claims is too full */
+    bool fit_checked;                    /* whether a nodeName that somebody wrote can be */
+    struct runtime_container *pause;     /* of shareProcessNamespace */
     pid_t pause_pid;
     int64_t volumes_retry; /* wall clock: not before */
     int64_t retry_at;      /* wall clock: what could not be written is written then */
@@ -108,6 +109,7 @@ struct local_pod {
 };
 
 struct local_engine {
+    struct engine base; /* first: table.c */
     struct loop *loop;
     struct registry *registry;
     struct store *store;
@@ -122,15 +124,22 @@ struct local_engine {
     size_t cards;
     int64_t pids_max; /* processes and threads of one container */
     struct map *pods; /* uid → struct local_pod */
-    local_forget_fn forgetting;
-    void *forgetting_arg;
+    char *log_dir;    /* keeper.c; NULL: no log is kept */
+    engine_keep_fn keep;
+    void *keep_arg;
+    VEC(char *) keep_line; /* uids of pods whose log is to be copied; NULL: only to look for old ones */
+    char *keep_uid;        /* whose is being copied */
+    bool keep_busy;
+    int64_t keep_cleaned;    /* monotonic */
+    struct sampler *sampler; /* sample.c; NULL: nobody asks, or nobody can be asked */
+    char *cgroup;
     struct local_pod *head, **tail;
     bool running, closed;
     bool going_down; /* shutdown.c: nothing is started any more */
     void (*down)(void *arg);
     void *down_arg;
     struct store_watch *watch, *volume_watch, *map_watch, *secret_watch;
-    struct pod_ops ops;
+    struct pod_ops pod_ops;
     struct pod_log *readers; /* that follow a container */
     VEC(char *) trash;       /* trash.c */
     struct loop_child *trash_rm;
@@ -164,17 +173,22 @@ struct local_engine {
     struct usage_point used[USAGE_POINTS]; /* of the node */
 };
 
+/* table.c */
+extern const struct engine_ops local_ops;
+
 /* engine.c */
-struct local_pod *engine_pod(const struct local_engine *engine, const char *uid);
-void engine_queue(struct local_pod *pod);      /* pod_sync soon */
-void engine_look(struct local_engine *engine); /* soon, even where no pod is queued */
-void engine_pod_gone(struct local_pod *pod);   /* out of the map, freed when it may be */
+void local_close(struct local_engine *engine); /* NULL is fine */
+void local_free(struct local_engine *engine);
+struct local_pod *local_find(const struct local_engine *engine, const char *uid);
+void pod_queue(struct local_pod *pod);        /* pod_sync soon */
+void local_look(struct local_engine *engine); /* soon, even where no pod is queued */
+void local_pod_gone(struct local_pod *pod);   /* out of the map, freed when it may be */
 __attribute__((format(printf, 4, 5))) void pod_event(struct local_pod *pod, const char *type,
                                                      const char *reason, const char *fmt, ...);
 
 /* pod.c */
-struct local_pod *engine_pod_new(struct local_engine *engine, const struct object *object);
-void engine_pod_free(struct local_pod *pod);
+struct local_pod *local_pod_new(struct local_engine *engine, const struct object *object);
+void local_pod_free(struct local_pod *pod);
 void pod_take(struct local_pod *pod, const struct object *object); /* a newer state */
 void pod_try_again(struct local_pod *pod); /* what lacked a config map or secret: perhaps it is there now */
 void pod_sync(struct local_pod *pod);      /* one look: plan, act, write the status */
@@ -210,6 +224,22 @@ void slots_sweep(struct local_engine *engine); /* removes those of no container 
 void slots_done(struct local_engine *engine);
 char *slot_take(struct local_engine *engine, struct err *err);             /* for free(); NULL: err */
 void slot_give(struct local_engine *engine, const char *path, bool again); /* again: it is clean */
+
+/* keeper.c */
+void keeper_start(struct local_engine *engine);
+void keeper_stop(struct local_engine *engine); /* after the offload is closed */
+void keeper_note(struct local_pod *pod);       /* before it writes: whether and where its log stays */
+bool keeper_through(struct local_pod *pod);    /* its folder may go; false: the pod is looked at again then */
+/* The folder of a pod that is not known any more; false: nothing of it is to be kept. Else the folder goes
+ * afterwards. */
+bool keeper_take(struct local_engine *engine, const char *uid);
+bool keeper_last_line(const struct local_engine *engine, const char *uid, const char *container,
+                      char ret[ENGINE_LINE_MAX]);
+
+/* sample.c: engine_measure and engine_limit. */
+void sample_start(struct local_engine *engine, engine_sample_fn fn, void *arg);
+bool sample_limit(struct local_engine *engine, const char *pod_uid, uint32_t card, int64_t mib);
+void sample_stop(struct local_engine *engine); /* after the offload is closed */
 
 /* turns.c */
 bool turn_take(struct local_pod *pod);  /* false: not yet; the pod is looked at again */
@@ -342,6 +372,7 @@ void probes_start(struct local_run *run,
 void probes_stop(struct local_run *run);
 
 /* shutdown.c: the machine goes down. */
+void shutdown_begin(struct local_engine *engine, void (*fn)(void *arg), void *arg);
 int64_t shutdown_grace(const struct local_engine *engine, int64_t grace_sec);
 void shutdown_pod(struct local_pod *pod);         /* ends it, when it does */
 void shutdown_check(struct local_engine *engine); /* whether all have ended */

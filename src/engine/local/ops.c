@@ -11,7 +11,7 @@
 
 static struct local_run *find(void *arg, const struct pod_ref *ref, const char *container)
 {
-    const struct local_pod *pod = engine_pod(arg, ref->uid);
+    const struct local_pod *pod = local_find(arg, ref->uid);
 
     return pod ? pod_run(pod, container) : NULL;
 }
@@ -29,7 +29,7 @@ static int running(void *arg, const struct pod_ref *ref, const char *container, 
 
 static int check(void *arg, const struct pod_ref *ref, const char *container, struct err *err)
 {
-    const struct local_pod *pod = engine_pod(arg, ref->uid);
+    const struct local_pod *pod = local_find(arg, ref->uid);
     struct local_run *run;
 
     if (container)
@@ -267,7 +267,7 @@ static void stream_pause(struct pod_stream *stream, bool pause)
 
 static void stream_free(struct pod_stream *stream)
 {
-    struct local_pod *pod = engine_pod(stream->engine, stream->uid);
+    struct local_pod *pod = local_find(stream->engine, stream->uid);
 
     if (pod)
         pod->streams--;
@@ -302,7 +302,7 @@ static int dial_open(void *arg, const struct pod_ref *ref, uint16_t port,
     dial = NEW(struct pod_dial);
     dial->done = done;
     dial->arg = done_arg;
-    dial->dial = dial_new(engine_pod(arg, ref->uid), port, dialled, dial);
+    dial->dial = dial_new(local_find(arg, ref->uid), port, dialled, dial);
     *ret = dial;
     return 0;
 }
@@ -315,7 +315,7 @@ static void dial_give_up(struct pod_dial *dial)
 
 void ops_init(struct local_engine *engine)
 {
-    engine->ops = (struct pod_ops){
+    engine->pod_ops = (struct pod_ops){
         .arg = engine,
         .check = check,
         .log = log_open,
@@ -338,9 +338,4 @@ void ops_done(struct local_engine *engine)
 {
     while (engine->readers)
         unlink_log(engine->readers);
-}
-
-const struct pod_ops *local_engine_pod_ops(struct local_engine *engine)
-{
-    return &engine->ops;
 }

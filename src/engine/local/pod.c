@@ -14,7 +14,7 @@
 
 static void pod_on_timer(void *arg)
 {
-    engine_queue(arg);
+    pod_queue(arg);
 }
 
 static void read_object(struct local_pod *pod, const struct object *object)
@@ -23,7 +23,7 @@ static void read_object(struct local_pod *pod, const struct object *object)
     pod->doc = object_json(object, &pod->arena);
 }
 
-struct local_pod *engine_pod_new(struct local_engine *engine, const struct object *object)
+struct local_pod *local_pod_new(struct local_engine *engine, const struct object *object)
 {
     struct local_pod *pod = NEW(struct local_pod);
 
@@ -47,7 +47,7 @@ struct local_pod *engine_pod_new(struct local_engine *engine, const struct objec
     return pod;
 }
 
-void engine_pod_free(struct local_pod *pod)
+void local_pod_free(struct local_pod *pod)
 {
     if (!pod)
         return;
@@ -283,12 +283,12 @@ void pod_try_again(struct local_pod *pod)
 
         if (ctr->state == CTR_STUCK && streq(ctr->reason, "CreateContainerConfigError")) {
             ctr->retry_at = 0;
-            engine_queue(pod);
+            pod_queue(pod);
         }
     }
     if (pod->sandbox == SANDBOX_NONE && pod->volumes_retry) {
         pod->volumes_retry = 0;
-        engine_queue(pod);
+        pod_queue(pod);
     }
 }
 
@@ -303,12 +303,12 @@ static void wind_up(struct local_pod *pod)
         sandbox_leave(pod, false);
     if (pod->sandbox != SANDBOX_GONE)
         return;
-    if (forget && pod->engine->forgetting)
-        pod->engine->forgetting(pod->engine->forgetting_arg, pod->uid, pod->doc);
+    if (forget && !keeper_through(pod))
+        return;
     if (forget)
         sandbox_leave(pod, true);
     if (!pod->object)
-        engine_pod_gone(pod);
+        local_pod_gone(pod);
     else if (forget)
         delete_object(pod);
 }

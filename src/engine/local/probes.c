@@ -122,7 +122,7 @@ static void conclude(struct pod_probe *probe, const char *why)
         failed(probe, why);
     else
         succeeded(probe);
-    engine_queue(run->pod);
+    pod_queue(run->pod);
     if (run->probe_failed && !run->stopping)
         run_stop(run, setting(probe, "terminationGracePeriodSeconds",
                               json_int(json_at(pod, "spec.terminationGracePeriodSeconds"), LOCAL_GRACE_SEC)));

@@ -50,7 +50,7 @@ static void failed(struct local_run *run, enum image_fail fail, const char *sent
         pod_event(run->pod, "Normal", "BackOff", "Back-off pulling image \"%s\"", image_of(run));
         pod_event(run->pod, "Warning", "Failed", "Error: ImagePullBackOff");
     }
-    engine_queue(run->pod);
+    pod_queue(run->pod);
 }
 
 static void pull_on_progress(void *arg, const struct image_progress *progress)
@@ -63,7 +63,7 @@ static void pull_on_progress(void *arg, const struct image_progress *progress)
     if (percent != ctr_of(run)->percent && now - run->pull_shown >= SHOWN_SEC * NSEC_PER_SEC) {
         ctr_of(run)->percent = percent;
         run->pull_shown = now;
-        engine_queue(run->pod);
+        pod_queue(run->pod);
     }
     if (progress->step == IMAGE_STEP_WAITING || progress->step == IMAGE_STEP_PRESENT)
         return;
@@ -99,7 +99,7 @@ static void pull_on_done(void *arg, const struct image_pull_result *result)
                   image_of(run));
     if (run->pod->facts.deleting || *run->pod->facts.fail_reason) {
         ctr->state = CTR_NONE;
-        engine_queue(run->pod);
+        pod_queue(run->pod);
         return;
     }
     run_begin(run);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "engine/local/internal.h"
+#include "engine/log_line.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 
 #define TERM_SEC        2 /* from TERM to KILL, at least, when preStop took all of the grace */
 #define SIGNAL_NAME_MAX 64
-#define LOG_TAIL_READ   (16 << 10) /* bytes of a log that its end is looked for in */
 
 static struct ctr *ctr_of(const struct local_run *run)
 {
@@ -51,7 +51,7 @@ static void begin(struct local_run *run)
         stuck(run, reason, &err);
     }
     opens_free(TAKE_PTR(run->opens));
-    engine_queue(run->pod);
+    pod_queue(run->pod);
 }
 
 void run_begin(struct local_run *run)
@@ -65,7 +65,7 @@ void run_begin(struct local_run *run)
         begin(run);
     else if (result < 0)
         stuck(run, START_MOUNT_ERROR, &err);
-    engine_queue(run->pod);
+    pod_queue(run->pod);
 }
 
 /* ---- what the runtime reports ---- */
@@ -77,7 +77,7 @@ static void running(struct local_run *run)
 
     ctr_started(ctr, run->started);
     probes_start(run, known);
-    engine_queue(run->pod);
+    pod_queue(run->pod);
 }
 
 static void post_start_over(struct local_run *run, const char *why)
@@ -88,7 +88,7 @@ static void post_start_over(struct local_run *run, const char *why)
     }
     pod_event(run->pod, "Warning", "FailedPostStartHook", "PostStartHook failed: %s", why);
     ctr_started(ctr_of(run), run->started); /* never ready: it ends at once */
-    engine_queue(run->pod);
+    pod_queue(run->pod);
     run_stop(run, json_int(json_at(run->pod->doc, "spec.terminationGracePeriodSeconds"), LOCAL_GRACE_SEC));
 }
 
@@ -102,7 +102,7 @@ static void run_on_started(void *arg, struct runtime_container *c, pid_t pid, in
     (void)c;
     (void)pid;
     run->started = time;
-    engine_queue(run->pod); /* before the event, so that both are one commit of the store */
+    pod_queue(run->pod); /* before the event, so that both are one commit of the store */
     if (news)
         pod_event(run->pod, "Normal", "Started", "Started container %s", ctr->name);
     if (!news || run->stopping ||
@@ -115,32 +115,10 @@ static char *last_lines(const struct local_run *run)
 {
     const struct ctr *ctr = ctr_of(run);
     CLEANUP(free) char *path = start_log_path(run->pod, ctr->name, ctr->restarts);
-    CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char text[LOG_TAIL_READ];
     CLEANUP(buf_done) struct buf out = {0};
-    struct str rest, line, part;
-    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-    ssize_t n = size <= 0 ? 0
-                          : pread(fd, text, sizeof(text),
-                                  size > (off_t)sizeof(text) ? size - (off_t)sizeof(text) : 0);
-    bool cut = size > (off_t)sizeof(text);
     size_t from;
 
-    if (n <= 0)
-        return NULL;
-    rest = (struct str){text, (size_t)n};
-    while (str_split(&rest, '\n', &line)) {
-        bool whole = !cut;
-
-        cut = false;
-        for (int i = 0; i < 3 && whole; i++) /* time, stream, tag */
-            whole = str_split(&line, ' ', &part);
-        if (!whole || !part.len)
-            continue;
-        buf_str(&out, line);
-        if (part.s[0] == 'F')
-            buf_putc(&out, '\n');
-    }
+    log_line_tail(path, &out);
     if (!out.len)
         return NULL;
     from = out.len > LOCAL_TAIL_BYTES ? out.len - LOCAL_TAIL_BYTES : 0;
@@ -189,7 +167,7 @@ static void run_on_exited(void *arg, struct runtime_container *c, const struct r
     if (plan_restart_at(&run->pod->facts, ctr) > clock_now() && ctr->quick)
         pod_event(run->pod, "Warning", "BackOff", "Back-off restarting failed container %s in pod %s_%s(%s)",
                   ctr->name, run->pod->name, run->pod->ns, run->pod->uid);
-    engine_queue(run->pod);
+    pod_queue(run->pod);
 }
 
 static void run_on_failed(void *arg, struct runtime_container *c, const char *sentence)
@@ -205,7 +183,7 @@ static void run_on_failed(void *arg, struct runtime_container *c, const char *se
     ctr_exited(ctr, 128, 0, "StartError", sentence, now, now);
     run->stopping = false;
     ops_ended(run);
-    engine_queue(run->pod);
+    pod_queue(run->pod);
 }
 
 const struct runtime_events run_events = {run_on_started, run_on_exited, run_on_failed};

@@ -161,7 +161,7 @@ static void not_yet(struct local_pod *pod, const char *reason, const char *waiti
     facts_no_sandbox(&pod->facts, waiting, err->msg);
     pod->sandbox = SANDBOX_NONE;
     pod->volumes_retry = clock_now() + LOCAL_RETRY_SEC * NSEC_PER_SEC;
-    engine_queue(pod);
+    pod_queue(pod);
 }
 
 void sandbox_not_yet(struct local_pod *pod, const struct err *err)
@@ -194,7 +194,7 @@ void sandbox_paused(struct local_pod *pod, const struct err *err)
     if (!err && pod->sandbox == SANDBOX_PAUSE) {
         pod->sandbox = SANDBOX_READY;
         facts_sandbox_ready(&pod->facts);
-        engine_queue(pod);
+        pod_queue(pod);
     } else if (err && (pod->sandbox == SANDBOX_PAUSE || pod->sandbox == SANDBOX_READY)) {
         not_yet(pod, "SandboxChanged", SANDBOX_ERROR, err);
     }
@@ -213,7 +213,7 @@ static void net_added(void *arg, const struct podnet_pod *net, const struct err 
     }
     snprintf(pod->facts.pod_ip, sizeof(pod->facts.pod_ip), "%s", net->ip_text);
     finish(pod);
-    engine_queue(pod);
+    pod_queue(pod);
 }
 
 void sandbox_make(struct local_pod *pod)
@@ -231,7 +231,7 @@ void sandbox_make(struct local_pod *pod)
     if (pod->host_network) {
         snprintf(pod->facts.pod_ip, sizeof(pod->facts.pod_ip), "%s", pod->engine->host_ip);
         finish(pod);
-        engine_queue(pod);
+        pod_queue(pod);
         return;
     }
     pod->sandbox = SANDBOX_NET;
@@ -270,7 +270,7 @@ void sandbox_part_gone(struct local_pod *pod)
     pod->sandbox = SANDBOX_GONE;
     remove_etc(pod);
     remove_contents(pod);
-    engine_queue(pod);
+    pod_queue(pod);
 }
 
 static void net_gone(void *arg, const struct err *err)

@@ -26,7 +26,7 @@ static void settle_on_durable(void *arg, const struct err *err)
     pod->settle = NULL;
     pod->settled = !err && !pod->status_changed;
     pod->settle_failed = err != NULL;
-    engine_queue(pod);
+    pod_queue(pod);
 }
 
 void settle_ask(struct local_pod *pod)

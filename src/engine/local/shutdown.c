@@ -56,7 +56,7 @@ void shutdown_check(struct local_engine *engine)
     engine->down = NULL;
 }
 
-void local_engine_shut_down(struct local_engine *engine, void (*fn)(void *arg), void *arg)
+void shutdown_begin(struct local_engine *engine, void (*fn)(void *arg), void *arg)
 {
     struct str key;
     void *value;
@@ -68,6 +68,6 @@ void local_engine_shut_down(struct local_engine *engine, void (*fn)(void *arg), 
     engine->down = fn;
     engine->down_arg = arg;
     while (map_next(engine->pods, &at, &key, &value))
-        engine_queue(value);
-    engine_look(engine);
+        pod_queue(value);
+    local_look(engine);
 }

@@ -611,6 +611,7 @@ int start_container(struct local_run *run, const char **reason, struct err *err)
     s.out.stdin_open = json_bool(json_get(ctr->spec, "stdin"));
     s.out.stdin_once = json_bool(json_get(ctr->spec, "stdinOnce"));
     s.out.init = streq(init, "true");
+    keeper_note(pod);
     result = prepare(&s);
     if (result == 0)
         result = keep_signal(&s);

@@ -19,7 +19,7 @@ static struct local_pod *pod_of_id(const struct local_engine *engine, const char
         return NULL;
     memcpy(uid, id, UID_LEN);
     uid[UID_LEN] = '\0';
-    return engine_pod(engine, uid);
+    return local_find(engine, uid);
 }
 
 static void adopt_all(struct local_engine *engine)
@@ -120,11 +120,12 @@ static void remove_folders(struct local_engine *engine, const char *above)
     const struct dirent *entry;
 
     while (dir && (entry = readdir(dir)))
-        if (entry->d_name[0] != '.' && !engine_pod(engine, entry->d_name)) {
+        if (entry->d_name[0] != '.' && !local_find(engine, entry->d_name)) {
             CLEANUP(free) char *path = mem_printf("%s/%s", pods, entry->d_name);
 
             unmount_below(path);
-            sandbox_remove_tree(engine, path);
+            if (!keeper_take(engine, entry->d_name))
+                sandbox_remove_tree(engine, path);
         }
     if (dir)
         closedir(dir);

@@ -54,11 +54,11 @@ static void wake_next(struct local_engine *engine)
 
     for (unsigned free_turns = turns_max() - engine->turns; n < engine->turn_line.len && free_turns > 0;
          n++) {
-        struct local_pod *pod = engine_pod(engine, engine->turn_line.v[n]);
+        struct local_pod *pod = local_find(engine, engine->turn_line.v[n]);
 
         if (pod && pod->waits_turn) {
             pod->waits_turn = false;
-            engine_queue(pod);
+            pod_queue(pod);
             free_turns--;
         }
         free(engine->turn_line.v[n]);

@@ -122,7 +122,7 @@ int64_t usage_pids_max(void)
 void usage_of_pod(void *arg, const struct pod_ref *ref,
                   void (*fn)(void *fn_arg, const struct pod_usage *usage), void *fn_arg)
 {
-    const struct local_pod *pod = engine_pod(arg, ref->uid);
+    const struct local_pod *pod = local_find(arg, ref->uid);
 
     for (size_t i = 0; pod && i < pod->facts.len; i++) {
         const struct ctr *ctr = &pod->facts.ctrs[i];

@@ -123,7 +123,7 @@ static void lookup_done(void *owner, void *work)
     } else {
         pod->user = lookup->user;
         pod->user_known = true;
-        engine_queue(pod);
+        pod_queue(pod);
     }
     lookup_drop(lookup);
 }
