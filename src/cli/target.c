@@ -145,6 +145,8 @@ static int find_pod_of(struct search *s, const char *selector, const char *kind,
             if (streq(json_get_string(owner, "kind"), kind) && streq(json_get_string(owner, "name"), name) &&
                 (!best || is_better(it, best)))
                 best = it;
+    if (!best && s->whole)
+        return CLI_NOT_FOUND; /* what its pods wrote may have been kept */
     if (!best)
         return cli_fail(CLI_FAILED, "%s '%s' has no pod now", streq(kind, "Job") ? "job" : "training job",
                         name);
@@ -187,14 +189,24 @@ static int find_queued(struct search *s, enum kind wanted, const char *name)
         return CLI_NOT_FOUND;
     s->ns = ns;
     if (!streq(kind, "TrainingJob")) {
-        if (wanted != ANY)
+        if (wanted != ANY && wanted != JOB)
             return CLI_NOT_FOUND;
-        return streq(kind, "Job") ? find_job(s, real) : find_pod(s, real);
-    }
-    if (!s->whole)
+        code = streq(kind, "Job") ? find_job(s, real) : find_pod(s, real);
+        if (code != CLI_NOT_FOUND || !s->whole) /* else: its pods have gone, its log may be there */
+            return code;
+    } else if (!s->whole) {
         return find_pod_of(s, "berth.dev/run", kind, real);
-    *s->ret = (struct target){.ns = ns, .training = json_get_string(reply.doc, "id")};
+    }
+    *s->ret = (struct target){.ns = ns, .row = json_get_string(reply.doc, "id")};
     return CLI_OK;
+}
+
+/* A job whose pods have gone may have a log that was kept. */
+static int find_job_or_log(struct search *s, const char *name)
+{
+    int code = find_job(s, name);
+
+    return code == CLI_NOT_FOUND && s->whole ? find_queued(s, JOB, name) : code;
 }
 
 static int find_object(struct search *s, const char *kind, const char *name)
@@ -270,7 +282,7 @@ int target_find(struct cli *cli, const struct args *args, const char *word, bool
     if (!s.ns)
         return code;
     code = kind == POD        ? find_pod(&s, name)
-           : kind == JOB      ? find_job(&s, name)
+           : kind == JOB      ? find_job_or_log(&s, name)
            : kind == TRAINING ? find_queued(&s, TRAINING, name)
            : kind == TASK     ? find_task(&s, name)
                               : find_any(&s, name);

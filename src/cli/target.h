@@ -11,8 +11,8 @@
 
 struct target {
     const char *ns, *pod;
-    const char *phase;           /* of the pod; NULL: not known */
-    const char *training, *task; /* ids; with `whole` one of these may be there instead of the pod */
+    const char *phase;      /* of the pod; NULL: not known */
+    const char *row, *task; /* ids; with `whole` one of these may be there instead of the pod */
 };
 
 /* A pod that there is, or (whole) what has one log over all its pods. The daemon has been asked then. Returns

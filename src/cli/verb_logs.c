@@ -54,14 +54,14 @@ int verb_logs(struct cli *cli, const struct args *args)
     bool whole = true;
     int code;
 
-    /* The logs of training jobs and tasks are one text over all their pods, and know fewer options. */
+    /* The logs of training jobs, of tasks and of pods that have gone are one text, and know fewer options. */
     for (size_t i = 0; i < ARRAY_LEN(of_pods); i++)
         whole &= !args_has(args, of_pods[i]);
     code = target_find(cli, args, args->rest[0], whole, &found);
     if (code != CLI_OK)
         return code;
-    if (found.training)
-        return print_job_log(cli, found.training, args_has(args, "follow"), args_get(args, "tail"));
+    if (found.row)
+        return print_job_log(cli, found.row, args_has(args, "follow"), args_get(args, "tail"));
     if (found.task)
         return print_task_log(cli, args, &found);
     target_path(&target, found.ns, found.pod, "log");

@@ -287,19 +287,31 @@ static void read_options(struct logs *l, const struct object *pod)
         l->pod = stream_pod_ref(pod, call->arena);
 }
 
+/* Work of which no object is left: by its record. */
+static bool was_theirs(struct call *call, const char *uid)
+{
+    struct json *row = NULL;
+
+    return access_is_admin(&call->who) ||
+           (queue_job(call->api->config.queue, &call->who, uid, call->arena, &row, NULL) == 0 &&
+            json_bool(json_get(row, "mine")));
+}
+
 /* A pod's log as the Kubernetes API would give it; what is left of pods that have gone, to who may end the
- * job. */
+ * job, or could have. */
 static bool may_read(struct call *call, const char *uid, const struct object *pod)
 {
-    if (!pod)
-        return queue_may(call->api->config.queue, &call->who, uid, true);
-    return access_allowed(call->registry, &call->who,
-                          &(struct access){.verb = "get",
-                                           .kind = pod->kind,
-                                           .subresource = "log",
-                                           .ns = pod->ns,
-                                           .name = pod->name,
-                                           .path = ""});
+    if (!pod && !store_by_uid(call->store, uid))
+        return was_theirs(call, uid);
+    if (!queue_may(call->api->config.queue, &call->who, uid, !pod))
+        return false;
+    return !pod || access_allowed(call->registry, &call->who,
+                                  &(struct access){.verb = "get",
+                                                   .kind = pod->kind,
+                                                   .subresource = "log",
+                                                   .ns = pod->ns,
+                                                   .name = pod->name,
+                                                   .path = ""});
 }
 
 void rest_queue_logs(struct call *call, const char *id)
@@ -318,7 +330,7 @@ void rest_queue_logs(struct call *call, const char *id)
     if (rest_queue_find(call, id, &uid) < 0)
         return;
     pod = find_pod(call, uid, call->arena);
-    if (!queue_may(call->api->config.queue, &call->who, uid, false) || !may_read(call, uid, pod)) {
+    if (!may_read(call, uid, pod)) {
         failure_set(&call->failure, call->arena, 403, "Forbidden",
                     "the log is for the job's owner and for admins");
         rest_fail(call);
