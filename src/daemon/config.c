@@ -445,6 +445,26 @@ static int set_stop_wait(struct daemon_config *config, const char *text, struct 
     return set_seconds(&config->stop_wait_sec, text, 1, err);
 }
 
+static int set_start_wait(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_seconds(&config->start_wait_sec, text, 1, err);
+}
+
+static int set_stuck_wait(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_seconds(&config->stuck_wait_sec, text, 1, err);
+}
+
+static int set_claim_notice(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_seconds(&config->claim_notice_sec, text, 1, err);
+}
+
+static int set_displace_pods(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_bool(&config->displace_pods, text, err);
+}
+
 static int set_half_life(struct daemon_config *config, const char *text, struct err *err)
 {
     int64_t hours;
@@ -503,6 +523,14 @@ static const struct row rows[] = {
      SCALAR},
     {"stop-wait", "stopWait", "SECONDS",
      "how long, at least, a training job may take to its epoch's end (60)", set_stop_wait, SCALAR},
+    {"start-wait", "startWait", "SECONDS",
+     "a job on GPUs that starts without progress gives them back after that (1800)", set_start_wait, SCALAR},
+    {"stuck-wait", "stuckWait", "SECONDS",
+     "likewise a job that its node cannot start, say for want of its image (120)", set_stuck_wait, SCALAR},
+    {"claim-notice", "claimNotice", "SECONDS",
+     "time between the notice to a pod's owner and its stop for a claim (300)", set_claim_notice, SCALAR},
+    {"displace-pods", "displacePods", "BOOL",
+     "displace pods that nothing starts again without a claim, too (false)", set_displace_pods, SCALAR},
     {"usage-half-life", "usageHalfLife", "HOURS", "how fast used GPU time is forgotten (168)", set_half_life,
      SCALAR},
     {"callback-allow", "callbackAllow", "NET,...",

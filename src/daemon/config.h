@@ -90,7 +90,9 @@ struct daemon_config {
     char *path_prefix; /* "/berth"; NULL: none */
     char *policy;      /* of the queue; NULL: the default */
     enum config_preemption preemption;
-    int64_t min_run_sec;    /* jobs are left alone so long after their start; -1: the default */
+    int64_t min_run_sec; /* jobs are left alone so long after their start; -1: the default */
+    int64_t start_wait_sec, stuck_wait_sec, claim_notice_sec; /* 0: the defaults */
+    bool displace_pods;
     int64_t stop_wait_sec;  /* how long at least a training job may take to its epoch's end; 0: the default */
     double half_life_hours; /* of usage; 0: the default */
     VEC(struct config_registry) registries;

@@ -89,6 +89,10 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
                                  .preemption = (enum preemption)daemon->preemption, /* the same order */
                                  .half_life_hours = daemon->half_life_hours,
                                  .stop_min_ms = daemon->stop_wait_sec * 1000,
+                                 .start_ms = daemon->start_wait_sec * 1000,
+                                 .stuck_ms = daemon->stuck_wait_sec * 1000,
+                                 .notice_ms = daemon->claim_notice_sec * 1000,
+                                 .displace_pods = daemon->displace_pods,
                                  .options = &options,
                                  .token = token,
                                  .home = home,

@@ -45,14 +45,7 @@ int queue_cancel(struct queue *queue, const struct identity *who, const char *ui
     }
     if (!unit)
         return err_set(err, ERR_CONFLICT, "job '%s' is over", object->name);
-    if (phase_holds(unit->w.phase)) {
-        act_stop(queue, unit, STOP_CANCEL, NULL, reason);
-        return 0;
-    }
-    life_over(queue, unit, PHASE_CANCELLED, reason);
-    tell_owner(queue, unit, "Normal", "Cancelled", "%s", reason);
-    unit_drop(queue, unit);
-    return 0;
+    return queue_step(queue, &(struct life_event){.type = LIFE_CANCEL, .id = unit->id, .text = reason}, err);
 }
 
 static bool edit_priority(void *arg, struct arena *arena, struct json *doc)
@@ -67,6 +60,17 @@ static bool edit_priority(void *arg, struct arena *arena, struct json *doc)
     return true;
 }
 
+/* What was just written is heard of now, not when the watch tells. */
+static void look_at_row(struct queue *queue, const char *uid)
+{
+    unit_list units = {0};
+
+    row_units(queue, uid, &units);
+    VEC_EACH(&units, it)
+        queue_dirty(queue, (*it)->uid);
+    vec_done(&units);
+}
+
 int queue_set_priority(struct queue *queue, const struct identity *who, const char *uid, int32_t priority,
                        struct err *err)
 {
@@ -78,13 +82,7 @@ int queue_set_priority(struct queue *queue, const struct identity *who, const ch
         return -1;
     if (edit_object(queue, object, edit_priority, &priority, NULL) < 0)
         return err_set(err, ERR_CONFLICT, "'%s' could not be changed", object->name);
-    unit_list units = {0};
-    row_units(queue, uid, &units);
-    VEC_EACH(&units, it) {
-        (*it)->w.priority = priority;
-        unit_tell(queue, *it);
-    }
-    vec_done(&units);
+    look_at_row(queue, uid);
     return 0;
 }
 
@@ -92,8 +90,7 @@ static bool edit_claim(void *arg, struct arena *arena, struct json *doc)
 {
     char text[CLOCK_TEXT_MAX];
 
-    (void)arg;
-    annotation_set(arena, doc, CLAIM_ANNOTATION, clock_format(clock_now(), text));
+    annotation_set(arena, doc, CLAIM_ANNOTATION, clock_format(*(const int64_t *)arg, text));
     return true;
 }
 
@@ -101,6 +98,7 @@ int queue_claim(struct queue *queue, const struct identity *who, const char *uid
 {
     const struct object *object;
     unit_list units = {0};
+    int64_t now = queue_now(queue) * NSEC_PER_MSEC;
 
     if (check(queue, who, uid, &object, err) < 0)
         return -1;
@@ -108,13 +106,11 @@ int queue_claim(struct queue *queue, const struct identity *who, const char *uid
         return err_set(err, ERR_CONFLICT, "job '%s' does not wait: there is nothing to claim", object->name);
     if (queue->config.preemption == PREEMPTION_OFF)
         return err_set(err, ERR_CONFLICT, "preemption is off on this server: jobs wait until others end");
-    if (edit_object(queue, object, edit_claim, NULL, NULL) < 0)
+    if (edit_object(queue, object, edit_claim, &now, NULL) < 0)
         return err_set(err, ERR_CONFLICT, "'%s' could not be changed", object->name);
     row_units(queue, uid, &units);
-    VEC_EACH(&units, it) {
-        (*it)->w.asked = true;
-        unit_tell(queue, *it);
-    }
+    VEC_EACH(&units, it)
+        (void)queue_step(queue, &(struct life_event){.type = LIFE_CLAIM, .id = (*it)->id}, NULL);
     vec_done(&units);
     return 0;
 }
@@ -187,26 +183,37 @@ int queue_dry_run(struct queue *queue, const struct identity *who, const struct 
     static const char *const copied[] = {"position", "startEstimate", "startLow", "startHigh"};
     CLEANUP(object_unref) struct object *object = NULL;
     struct json *out = json_new_object(arena), *row;
+    CLEANUP(life_effects_done) struct life_effects unused = {0};
+    struct life_desc desc;
     struct unit *unit;
     char time[CLOCK_TEXT_MAX];
 
     json_set_string(arena, meta, "uid", DRY_UID);
     json_set_string(arena, meta, "resourceVersion", "1");
-    json_set_string(arena, meta, "creationTimestamp", clock_format(clock_now(), time));
+    json_set_string(arena, meta, "creationTimestamp", clock_format(queue_now(queue) * NSEC_PER_MSEC, time));
     if (!json_get(meta, "name"))
         json_set_string(arena, meta, "name", "job");
     if (who && !json_get(json_get(meta, "labels"), "user") && access_is_known(who))
         json_set_string(arena, json_need_object(arena, meta, "annotations"), OWNER_ANNOTATION, who->user);
     json_remove(copy, "status");
     object = object_new(kind, arena, copy);
-    unit = kind->id == KIND_POD ? unit_read_pod(queue, object) : unit_read_training(queue, object);
-    if (!unit)
+    if (kind->id == KIND_POD && !pod_queues(copy, object))
         return err_set(err, ERR_INVALID, "it would not queue here");
-    unit_tell(queue, unit);
-    unit_forecast(queue, unit);
+    unit = unit_need(queue, object);
+    if (kind->id == KIND_POD)
+        unit_describe_pod(queue, unit, object, copy, arena, &desc);
+    else
+        unit_describe_training(queue, unit, object, copy, arena, &desc);
+    if (life_step(queue->life, &(struct life_event){.type = LIFE_SUBMIT, .desc = &desc}, queue_now(queue),
+                  &unused, err) < 0) {
+        unit_drop(queue, unit);
+        return -1;
+    }
+    unit->life = life_find(queue->life, unit->id);
     row = row_json(queue, who, DRY_UID, arena);
+    (void)life_step(queue->life, &(struct life_event){.type = LIFE_LEAVE, .id = unit->id}, queue_now(queue),
+                    &unused, NULL);
     unit_drop(queue, unit);
-    queue->plan_at = 0;
     if (!row)
         return err_set(err, ERR_INTERNAL, "it could not be placed");
     for (size_t i = 0; i < ARRAY_LEN(copied); i++)

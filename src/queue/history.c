@@ -146,7 +146,8 @@ int queue_timeline(struct queue *queue, int64_t from_ms, int64_t to_ms, struct a
 {
     struct json *out = json_new_object(arena);
     struct timeline spans = {arena, json_new_array(arena)}, cards = {arena, json_new_array(arena)};
-    struct record_query query = {.type = RECORD_SPAN, .from_ms = from_ms, .to_ms = to_ms ? to_ms : now_ms()};
+    struct record_query query = {
+        .type = RECORD_SPAN, .from_ms = from_ms, .to_ms = to_ms ? to_ms : queue_now(queue)};
 
     if (query.from_ms >= query.to_ms)
         return err_set(err, ERR_INVALID, "from: must be before to");
@@ -174,6 +175,7 @@ struct bucket {
 };
 
 struct usage_sum {
+    int64_t now;
     struct arena *arena;
     int64_t from, to, step;
     VEC(struct bucket) buckets;
@@ -202,7 +204,7 @@ static bool sum_span(void *arg, const struct record *record)
 {
     struct usage_sum *sum = arg;
     int64_t at = record->time_ms > sum->from ? record->time_ms : sum->from;
-    int64_t end = record->until_ms ? record->until_ms : now_ms();
+    int64_t end = record->until_ms ? record->until_ms : sum->now;
 
     end = end < sum->to ? end : sum->to;
     while (at < end) {
@@ -259,9 +261,10 @@ static void set_quantile(struct arena *arena, struct json *out, const char *key,
 int queue_usage(struct queue *queue, int64_t from_ms, int64_t to_ms, bool by_day, struct arena *arena,
                 struct json **ret, struct err *err)
 {
-    struct usage_sum sum = {.arena = arena,
+    struct usage_sum sum = {.now = queue_now(queue),
+                            .arena = arena,
                             .from = from_ms,
-                            .to = to_ms ? to_ms : now_ms(),
+                            .to = to_ms ? to_ms : queue_now(queue),
                             .step = by_day ? DAY_MS : 7 * DAY_MS};
     struct record_query query = {.type = RECORD_SPAN, .from_ms = from_ms, .to_ms = sum.to};
     struct json *out = json_new_object(arena), *rows = json_set_array(arena, out, "rows");

@@ -13,9 +13,9 @@ enum phase job_row_phase(struct queue *queue, const struct object *job)
     if (condition_is(status, "Failed", "True"))
         return PHASE_FAILED;
     for (const struct unit *it = unit_of_job(queue, job->uid); it; it = it->next_of_job) {
-        running = running || it->w.phase == PHASE_RUNNING;
-        starting = starting || it->w.phase == PHASE_STARTING;
-        stopping = stopping || it->w.phase == PHASE_STOPPING;
+        running = running || unit_w(it)->phase == PHASE_RUNNING;
+        starting = starting || unit_w(it)->phase == PHASE_STARTING;
+        stopping = stopping || unit_w(it)->phase == PHASE_STOPPING;
     }
     return running ? PHASE_RUNNING : starting ? PHASE_STARTING : stopping ? PHASE_STOPPING : PHASE_PENDING;
 }
@@ -29,13 +29,13 @@ static bool is_over(const struct object *job)
 }
 
 struct sum {
-    int64_t first, last, gpu_ms;
+    int64_t now, first, last, gpu_ms;
 };
 
 static bool add_span(void *arg, const struct record *record)
 {
     struct sum *sum = arg;
-    int64_t until = record->until_ms ? record->until_ms : now_ms();
+    int64_t until = record->until_ms ? record->until_ms : sum->now;
 
     if (!sum->first || record->time_ms < sum->first)
         sum->first = record->time_ms;
@@ -63,7 +63,7 @@ static void record_end(struct queue *queue, const struct object *job, enum phase
     int64_t made = time_of(json_at(doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC;
     struct record_query query = {.type = RECORD_SPAN, .job = job->uid};
     struct record record = {.type = RECORD_JOB, .time_ms = now, .job = job->uid, .tag = phase_name(phase)};
-    struct sum sum = {0};
+    struct sum sum = {.now = queue_now(queue)};
 
     if (!out)
         return;
@@ -81,7 +81,7 @@ static void record_end(struct queue *queue, const struct object *job, enum phase
     record.doc = buf_view(&text);
     store_record(queue->store, &record);
     told_job(queue, job, phase, record.user, json_get_string(out, "reason"));
-    life_ending_set(queue, job->uid, out);
+    records_ending_set(queue, job->uid, out);
     queue_soon(queue); /* forgets that when it is on the disk */
 }
 
@@ -121,7 +121,7 @@ void job_row_catch_up(struct queue *queue)
         if (!is_over(job) || row_recorded(queue, job->uid))
             continue;
         ended = ended_at(object_json(job, &arena));
-        record_end(queue, job, job_row_phase(queue, job), ended ? ended : now_ms());
+        record_end(queue, job, job_row_phase(queue, job), ended ? ended : queue_now(queue));
     }
 }
 
@@ -145,9 +145,9 @@ void job_row_changed(struct queue *queue, const struct store_event *event)
     if (event->op != STORE_DELETED)
         keep_job(queue, object_ref(job));
     if (event->op == STORE_MODIFIED && is_over(job) && !is_over(event->before))
-        record_end(queue, job, job_row_phase(queue, job), now_ms());
+        record_end(queue, job, job_row_phase(queue, job), queue_now(queue));
     else if (event->op == STORE_DELETED && !is_over(event->before ? event->before : job))
-        record_end(queue, event->before ? event->before : job, PHASE_CANCELLED, now_ms());
+        record_end(queue, event->before ? event->before : job, PHASE_CANCELLED, queue_now(queue));
     if (event->op == STORE_DELETED)
         object_unref(map_remove(queue->jobs, str_from(job->uid)));
     for (const struct unit *it = unit_of_job(queue, job->uid); it;

@@ -47,12 +47,12 @@ struct json *queue_capacity(struct queue *queue, struct arena *arena)
         }
     }
     UNITS_EACH(queue, it) {
-        waiting += phase_is_waiting(it->w.phase);
-        running += phase_holds(it->w.phase);
-        if (phase_holds(it->w.phase))
-            cpu_used += it->w.demand.each.cpu_milli;
-        for (uint32_t i = 0; i < it->w.placement.len; i++) {
-            const struct slot *slot = &it->w.placement.v[i];
+        waiting += phase_is_waiting(unit_w(it)->phase);
+        running += phase_holds(unit_w(it)->phase);
+        if (phase_holds(unit_w(it)->phase))
+            cpu_used += unit_w(it)->demand.each.cpu_milli;
+        for (uint32_t i = 0; i < unit_w(it)->placement.len; i++) {
+            const struct slot *slot = &unit_w(it)->placement.v[i];
             const struct node *node = &queue->cluster.nodes[slot->node];
 
             if (slot->card == SLOT_CPU || slot->card >= node->gpu_count)
@@ -116,7 +116,7 @@ struct json *queue_list(struct queue *queue, const struct identity *who, const s
             add_row(queue, who, filter, (*it)->uid, arena, list, &len);
     qsort(list, len, sizeof(*list), by_place);
     json_set_int(arena, out, "revision", (int64_t)queue->revision);
-    json_set_ms(arena, out, "time", now_ms());
+    json_set_ms(arena, out, "time", queue_now(queue));
     json_set_string(arena, out, "policy", sched_policy_name(queue->policy));
     json_set_string(arena, out, "preemption", preemptions[queue->config.preemption]);
     json_set(arena, out, "capacity", *queue_capacity(queue, arena));
@@ -136,8 +136,8 @@ static int64_t card_jobs(struct queue *queue, uint32_t node, uint32_t card, stru
     int64_t used = 0;
 
     UNITS_EACH(queue, it)
-        for (uint32_t i = 0; i < it->w.placement.len; i++) {
-            const struct slot *slot = &it->w.placement.v[i];
+        for (uint32_t i = 0; i < unit_w(it)->placement.len; i++) {
+            const struct slot *slot = &unit_w(it)->placement.v[i];
             struct json *out;
 
             if (slot->node != node || slot->card != card)
@@ -145,8 +145,8 @@ static int64_t card_jobs(struct queue *queue, uint32_t node, uint32_t card, stru
             used += slot->mib;
             out = json_push_object(arena, jobs);
             json_set_string(arena, out, "id", unit_row(it));
-            json_set_string(arena, out, "name", it->w.name ? it->w.name : it->name);
-            json_set_string(arena, out, "user", it->w.user);
+            json_set_string(arena, out, "name", unit_w(it)->name ? unit_w(it)->name : it->name);
+            json_set_string(arena, out, "user", unit_w(it)->user);
             json_set_int(arena, out, "mib", slot->mib);
             json_set_bool(arena, out, "whole", slot->mib >= of->gpus[card].mem_mib);
         }
@@ -173,9 +173,9 @@ static void node_json(struct queue *queue, uint32_t at, struct arena *arena, str
     bool declared = false;
 
     UNITS_EACH(queue, it)
-        if (it->w.placement.len && it->w.placement.v[0].node == at) {
-            cpu += it->w.demand.each.cpu_milli;
-            mem += it->w.demand.each.mem_mib;
+        if (unit_w(it)->placement.len && unit_w(it)->placement.v[0].node == at) {
+            cpu += unit_w(it)->demand.each.cpu_milli;
+            mem += unit_w(it)->demand.each.mem_mib;
         }
     for (uint32_t i = 0; i < node->gpu_count; i++)
         declared = declared || node->gpus[i].declared;

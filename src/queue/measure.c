@@ -1,29 +1,16 @@
-/* What the host sees of cards and of who uses them. A job past its reservation is warned, then stopped; those
- * beside it are left alone. */
+/* What the host sees of cards and of who uses them. */
 #include "queue/internal.h"
 
 #define CARD_RECORD_MS   60000
 #define MEMORY_RECORD_MS 30000
 
-static struct unit *unit_of_pod(struct queue *queue, const char *pod_uid)
-{
-    struct unit *unit = unit_find(queue, pod_uid);
-
-    if (unit)
-        return unit;
-    UNITS_EACH(queue, it)
-        if (it->pod && streq(it->pod, pod_uid))
-            return it;
-    return NULL;
-}
-
 static void record_memory(struct queue *queue, struct unit *unit, int64_t now)
 {
-    CLEANUP(free) char *doc = mem_printf("{\"mib\":%lld}", (long long)unit->now_mib);
+    CLEANUP(free) char *doc = mem_printf("{\"mib\":%lld}", (long long)unit->life->now_mib);
     struct record record = {.type = RECORD_MEMORY,
                             .time_ms = now,
                             .job = unit_row(unit),
-                            .user = unit->w.user,
+                            .user = unit_w(unit)->user,
                             .doc = str_from(doc)};
 
     if (now - unit->memory_at_ms < MEMORY_RECORD_MS)
@@ -32,54 +19,38 @@ static void record_memory(struct queue *queue, struct unit *unit, int64_t now)
     store_record(queue->store, &record);
 }
 
-static const struct slot *slot_of(const struct unit *unit, uint32_t node, uint32_t card)
+static struct slot slot_of(const struct unit *unit, uint32_t node, uint32_t card)
 {
-    for (uint32_t i = 0; i < unit->w.placement.len; i++)
-        if (unit->w.placement.v[i].node == node && unit->w.placement.v[i].card == card)
-            return &unit->w.placement.v[i];
-    return NULL;
-}
+    const struct placement *at = &unit_w(unit)->placement;
 
-/* Shares only: who has a card alone harms nobody. */
-static void judge(struct queue *queue, struct unit *unit, const struct slot *slot, int64_t mib)
-{
-    CLEANUP(free) char *text = NULL;
-
-    if (!unit->asked_mib || unit->w.demand.exclusive || !slot || mib <= slot->mib) {
-        unit->over_times = 0;
-        return;
-    }
-    unit->over_times++;
-    text = mem_printf("uses %lld MiB on card %u, more than the %u MiB it reserved", (long long)mib,
-                      slot->card, slot->mib);
-    if (!unit->over_warned) {
-        unit->over_warned = true;
-        tell_owner(queue, unit, "Warning", "OverReservation", "%s; it will be stopped if it goes on", text);
-        if (mib * 100 <= (int64_t)slot->mib * OVER_STOP_PERCENT)
-            return;
-    }
-    if (unit->over_times < 2 ||
-        (unit->over_times < OVER_STOP_TIMES && mib * 100 <= (int64_t)slot->mib * OVER_STOP_PERCENT))
-        return;
-    act_stop(queue, unit, STOP_MEMORY, NULL, text);
+    for (uint32_t i = 0; i < at->len; i++)
+        if (at->v[i].node == node && at->v[i].card == card)
+            return at->v[i];
+    return (struct slot){node, card, 0};
 }
 
 static void one_memory(struct queue *queue, uint32_t node, const struct queue_memory *memory, int64_t now)
 {
     struct unit *unit = unit_of_pod(queue, memory->pod_uid);
-    const struct slot *slot = unit ? slot_of(unit, node, memory->card) : NULL;
+    struct slot slot;
+    int64_t peak;
 
-    if (!unit || memory->mib < 0 || !phase_holds(unit->w.phase))
+    if (!unit || !unit->life || memory->mib < 0 || !phase_holds(unit_w(unit)->phase))
         return;
-    unit->now_mib = memory->mib;
-    if (memory->mib > unit->peak_mib) {
-        unit->peak_mib = memory->mib;
+    slot = slot_of(unit, node, memory->card);
+    peak = unit->life->peak_mib;
+    if (slot.mib && !unit->limited && queue->config.limit && unit->life->asked_mib &&
+        !unit_w(unit)->demand.exclusive)
+        unit->limited = queue->config.limit(queue->config.arg, memory->pod_uid, memory->card, slot.mib);
+    (void)queue_step(
+        queue, &(struct life_event){.type = LIFE_MEMORY, .id = unit->id, .slot = slot, .mib = memory->mib},
+        NULL);
+    unit = unit_of_pod(queue, memory->pod_uid);
+    if (!unit || !unit->life)
+        return;
+    if (unit->life->peak_mib > peak)
         notify_unit(queue, unit);
-    }
     record_memory(queue, unit, now);
-    if (slot && !unit->limited && queue->config.limit && unit->asked_mib && !unit->w.demand.exclusive)
-        unit->limited = queue->config.limit(queue->config.arg, memory->pod_uid, memory->card, slot->mib);
-    judge(queue, unit, slot, memory->mib);
 }
 
 static void record_card(struct queue *queue, uint32_t node, const struct queue_card *card, int64_t now)
@@ -102,7 +73,7 @@ void queue_measured(struct queue *queue, const char *node, const struct queue_ca
                     const struct queue_memory *memory, size_t memory_count)
 {
     uint32_t at = world_node(queue, node);
-    int64_t now = now_ms();
+    int64_t now = queue_now(queue);
     bool record = now - queue->cards_recorded_at >= CARD_RECORD_MS;
 
     if (at == SCHED_NONE)

@@ -8,14 +8,23 @@
 #define STOP_MAX_MS 3600000
 #define GRACE_SEC   30
 
-static const int watched[] = {KIND_NODE, KIND_TRAINING_JOB, KIND_POD, KIND_JOB};
+static const int watched[QUEUE_WATCHES] = {KIND_NODE, KIND_TRAINING_JOB,   KIND_POD,        KIND_JOB,
+                                           KIND_PVC,  KIND_RESOURCE_QUOTA, KIND_LIMIT_RANGE};
 
-static struct sched_options options_of(const struct queue_config *config)
+static struct life_rules rules_of(const struct queue_config *config)
 {
-    struct sched_options options = config->options ? *config->options : sched_defaults;
+    struct life_rules rules = life_defaults;
 
-    options.preemption = config->preemption;
-    return options;
+    rules.sched = config->options ? *config->options : sched_defaults;
+    rules.sched.preemption = config->preemption;
+    rules.stop_min_ms = config->stop_min_ms;
+    rules.stop_max_ms = config->stop_max_ms;
+    rules.start_ms = config->start_ms ? config->start_ms : rules.start_ms;
+    rules.stuck_ms = config->stuck_ms ? config->stuck_ms : rules.stuck_ms;
+    rules.notice_ms = config->notice_ms ? config->notice_ms : rules.notice_ms;
+    if (config->half_life_hours > 0)
+        rules.half_life_ms = (int64_t)(config->half_life_hours * 3600000);
+    return rules;
 }
 
 static void drop_all(struct queue *queue)
@@ -26,39 +35,34 @@ static void drop_all(struct queue *queue)
     map_free(queue->units);
     map_free(queue->by_id);
     map_free(queue->by_job);
+    map_free(queue->by_pod);
     map_free(queue->dirty);
-    live_free(queue->live);
-    usage_free(queue->usage);
-    estimator_free(queue->estimator);
-    plan_done(&queue->plan);
-    queue->plan = (struct plan){0};
-    queue->plan_at = 0;
+    map_free(queue->recheck);
+    queue->to_write.len = queue->unseen.len = 0;
+    queue->blocked = 0;
+    life_effects_clear(&queue->effects);
+    life_free(queue->life);
+    queue->life = NULL;
 }
 
 static void load(struct queue *queue)
 {
-    struct sched_options options = options_of(&queue->config);
+    struct life_rules rules = rules_of(&queue->config);
 
     queue->units = map_new();
     queue->jobs = map_new();
     job_row_load(queue);
     queue->by_id = map_new();
     queue->by_job = map_new();
+    queue->by_pod = map_new();
     queue->dirty = map_new();
-    queue->usage =
-        usage_new(queue->config.half_life_hours > 0 ? (int64_t)(queue->config.half_life_hours * 3600000)
-                                                    : USAGE_HALF_LIFE_MS);
-    queue->estimator = estimator_new();
+    queue->recheck = map_new();
+    (void)world_read(queue);
+    queue->life = life_new(queue->policy, &queue->cluster, &rules);
     usage_load(queue);
     samples_load(queue);
-    world_read(queue);
-    queue->live = live_new(queue->policy, &queue->cluster, &options, queue->usage);
-    OBJECTS_EACH(store_list(queue->store, KIND_TRAINING_JOB, NULL), it) {
-        struct unit *unit = unit_read_training(queue, *it);
-
-        if (unit)
-            queue_dirty(queue, unit->uid);
-    }
+    OBJECTS_EACH(store_list(queue->store, KIND_TRAINING_JOB, NULL), it)
+        look_enter(queue, *it);
 }
 
 /* Pods of no TrainingJob. */
@@ -97,27 +101,10 @@ static void load_pods(struct queue *queue)
         if (is_own(queue, *it) && (!pod_ended(*it) || ended_meanwhile(queue, *it)))
             vec_push(&pods, object_ref(*it));
     VEC_EACH(&pods, it) {
-        struct unit *unit = unit_find(queue, (*it)->uid);
-
-        if (!unit) { /* spans are found below, not opened anew */
-            unit = unit_read_pod(queue, *it);
-            if (unit)
-                queue_dirty(queue, unit->uid);
-        }
+        look_enter(queue, *it); /* spans are found below, not opened anew */
         object_unref(*it);
     }
     vec_done(&pods);
-}
-
-static void tell_all(struct queue *queue)
-{
-    queue->loading = false;
-    life_spans_load(queue);
-    UNITS_EACH(queue, it) {
-        unit_tell(queue, it);
-        unit_forecast(queue, it);
-    }
-    queue->revision++;
 }
 
 static void load_all(struct queue *queue)
@@ -125,14 +112,19 @@ static void load_all(struct queue *queue)
     queue->loading = true;
     load(queue);
     load_pods(queue);
-    tell_all(queue);
+    queue->loading = false;
+    records_spans_load(queue);
+    carry_all(queue);
+    UNITS_EACH(queue, it)
+        map_set(queue->dirty, str_from(it->uid), queue);
+    queue->revision++;
     job_row_catch_up(queue);
 }
 
 void queue_reload(struct queue *queue)
 {
     drop_all(queue);
-    life_ending_clear(queue);
+    records_ending_clear(queue);
     load_all(queue);
     queue_soon(queue);
 }
@@ -165,11 +157,11 @@ int queue_new(const struct queue_config *config, struct queue **ret, struct err 
     queue->store = registry_store(config->registry);
     queue->changed = map_new();
     queue->ending = map_new();
-    queue->life = NEW(struct life);
-    *queue->life = (struct life){queue, 1};
-    queue->tick = loop_timer_new(queue->loop, queue_tick, queue);
+    queue->anchor = NEW(struct queue_anchor);
+    *queue->anchor = (struct queue_anchor){queue, 1};
+    queue->tick = loop_timer_new(queue->loop, queue_on_tick, queue);
     queue->notify_timer = loop_timer_new(queue->loop, notify_later, queue);
-    queue->revision = (uint64_t)now_ms(); /* goes on over restarts */
+    queue->revision = (uint64_t)queue_now(queue); /* goes on over restarts */
     keep_guard(queue->registry);
     load_all(queue);
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
@@ -191,17 +183,18 @@ void queue_free(struct queue *queue)
     loop_timer_free(queue->tick);
     loop_timer_free(queue->notify_timer);
     map_free(queue->changed);
-    life_ending_clear(queue);
+    records_ending_clear(queue);
     map_free(queue->ending);
     vec_done(&queue->unsaved);
     VEC_EACH(&queue->watching, it)
         free(*it);
     vec_done(&queue->watching);
-    vec_done(&queue->wait_of);
-    vec_done(&queue->global_of);
-    queue->life->queue = NULL;
-    if (--queue->life->refs == 0)
-        free(queue->life);
+    vec_done(&queue->to_write);
+    vec_done(&queue->unseen);
+    life_effects_done(&queue->effects);
+    queue->anchor->queue = NULL;
+    if (--queue->anchor->refs == 0)
+        free(queue->anchor);
     free(queue->url);
     free(queue->log_dir);
     free((char *)queue->config.datasets);

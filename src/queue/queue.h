@@ -47,9 +47,13 @@ struct queue_config {
     struct inbox *inbox; /* where owners are told what happened; NULL: nobody is told */
     const char *policy;  /* NULL: the default */
     enum preemption preemption;
-    double half_life_hours;              /* of usage; 0: a week */
-    int64_t stop_min_ms, stop_max_ms;    /* how long a job may take to stop at an epoch's end; 0: 60 s, 1 h */
-    int64_t grace_sec;                   /* TERM to KILL; 0: 30 */
+    double half_life_hours;           /* of usage; 0: a week */
+    int64_t stop_min_ms, stop_max_ms; /* how long a job may take to stop at an epoch's end; 0: 60 s, 1 h */
+    int64_t grace_sec;                /* TERM to KILL; 0: 30 */
+    int64_t start_ms;   /* a job that starts without a word from its node gives its cards back; 0: 30 min */
+    int64_t stuck_ms;   /* likewise one of which its node says that it cannot start; 0: 2 min */
+    int64_t notice_ms;  /* between the notice to a pod's owner and its stop for a claim; 0: 5 min */
+    bool displace_pods; /* pods that nothing starts again are displaced as others are, without a claim */
     const struct sched_options *options; /* NULL: sched_defaults; `preemption` above counts */
     const char *url;      /* of the library's calls, as containers reach it: BERTH_URL; NULL: none yet */
     const char *log_dir;  /* output of training jobs: log_dir/UID.log; NULL: not kept */
@@ -59,6 +63,10 @@ struct queue_config {
     const char *(*token)(void *arg, struct arena *arena, const char *job_uid);
     /* Home folder of a user of this machine, in the arena; NULL: none. */
     const char *(*home)(void *arg, struct arena *arena, const char *user);
+    /* Why this user's work cannot run here (no account), in the arena; NULL: it can. Must not block. */
+    const char *(*account)(void *arg, struct arena *arena, const char *user);
+    /* The last line that a pod's container wrote, in the arena; NULL: none. Must not block. */
+    const char *(*last_line)(void *arg, struct arena *arena, const char *pod_uid);
     /* Whether processes of a pod are still there although its object has gone; NULL: never. */
     bool (*pod_alive)(void *arg, const char *pod_uid);
     /* Limits what a pod may take on a card, where the driver can; false: it cannot. NULL: it cannot. */

@@ -51,8 +51,8 @@ static void set_count(struct arena *arena, struct json *object, const char *key,
 
 void row_cards(struct queue *queue, const struct unit *unit, struct arena *arena, struct json *array)
 {
-    for (uint32_t i = 0; i < unit->w.placement.len; i++) {
-        const struct slot *slot = &unit->w.placement.v[i];
+    for (uint32_t i = 0; i < unit_w(unit)->placement.len; i++) {
+        const struct slot *slot = &unit_w(unit)->placement.v[i];
         struct json *out;
 
         if (slot->card == SLOT_CPU)
@@ -108,7 +108,7 @@ enum phase row_phase(struct queue *queue, const char *uid)
     const struct object *object;
 
     if (unit && !unit->job)
-        return unit->w.phase;
+        return unit_w(unit)->phase;
     object = row_object(queue, uid);
     if (object && object->kind->id == KIND_JOB)
         return job_row_phase(queue, object);
@@ -125,35 +125,55 @@ struct row {
     const struct object *object; /* may be NULL */
     unit_list units;
     struct json *out;
-    const struct unit *first; /* NULL: a Job without pods */
-    const struct wait *wait;  /* of the one that comes first */
+    const struct unit *first;  /* NULL: a Job without pods */
+    const struct unit *waiter; /* the one of them that comes first; NULL: none waits */
+    const struct wait *wait;   /* its place; NULL: it has none (blocked) */
     enum phase phase;
+    int64_t now;
 };
 
 static void find_wait(struct row *row)
 {
     for (size_t i = 0; i < row->units.len; i++) {
         const struct unit *unit = row->units.v[i];
-        const struct wait *wait = phase_is_waiting(unit->w.phase) ? explain_find(row->queue, unit) : NULL;
+        const struct wait *wait;
 
-        if (wait && (!row->wait || wait->position < row->wait->position))
+        if (!unit->life || !phase_is_waiting(unit_w(unit)->phase))
+            continue;
+        wait = life_wait(row->queue->life, unit->life, row->now);
+        if (!row->waiter || (wait && (!row->wait || wait->position < row->wait->position))) {
+            row->waiter = unit;
             row->wait = wait;
+        }
     }
+}
+
+/* The one whose words stand for the row: of a Job's pods the one that is furthest back. */
+static const struct unit *speaker(const struct row *row)
+{
+    if (phase_is_waiting(row->phase) && row->waiter)
+        return row->waiter;
+    for (size_t i = 0; i < row->units.len; i++)
+        if (unit_w(row->units.v[i])->phase == row->phase)
+            return row->units.v[i];
+    return row->first;
 }
 
 static const char *reason_of(struct row *row)
 {
     CLEANUP(buf_done) struct buf text = {0};
+    const struct unit *unit = speaker(row);
+    const char *why;
 
-    if (row->wait && phase_is_waiting(row->phase)) {
-        const char *own = row->first ? row->first->reason : NULL;
-
-        if (row->wait->reason == WAIT_BACKOFF && own && starts_with(own, "cannot start"))
-            return own;
-        explain_text(row->queue, row->wait, &text);
-        return arena_strndup(row->arena, text.data, text.len);
+    if (unit && unit->life) {
+        life_why(row->queue->life, unit->life, row->now, &text);
+        return arena_strndup(row->arena, text.data ? text.data : "", text.len);
     }
-    return row->first && row->first->reason ? row->first->reason : "";
+    if (unit || !row->object || row->phase != PHASE_PENDING)
+        return "";
+    why = blocked_job(row->queue, row->object, row->arena);
+    return why ? arena_printf(row->arena, "cannot start: its pods cannot be made: %s", why)
+               : "its pods are being made";
 }
 
 static int64_t ordinal_of(struct row *row)
@@ -161,7 +181,7 @@ static int64_t ordinal_of(struct row *row)
     int64_t most = 0;
 
     VEC_EACH(&row->units, it) {
-        int64_t ordinal = live_ordinal(row->queue->live, (*it)->w.id);
+        int64_t ordinal = live_ordinal(life_live(row->queue->life), (*it)->id);
 
         most = ordinal > most ? ordinal : most;
     }
@@ -174,7 +194,7 @@ static int64_t global_of(struct row *row)
     int64_t most = 0;
 
     VEC_EACH(&row->units, it) {
-        int64_t global = explain_global(row->queue, *it);
+        int64_t global = (*it)->life ? life_global(row->queue->life, (*it)->life, row->now) : 0;
 
         most = global > most ? global : most;
     }
@@ -189,7 +209,7 @@ static void set_identity(struct row *row)
     const char *kind = row->object                      ? row->object->kind->name
                        : unit && unit->kind == KIND_POD ? (unit->job ? "Job" : "Pod")
                                                         : "TrainingJob";
-    const char *user = unit ? unit->w.user : NULL;
+    const char *user = unit ? unit_w(unit)->user : NULL;
 
     if (!unit && row->object)
         user = work_user(object_json(row->object, arena));
@@ -222,18 +242,19 @@ static void set_size(struct row *row)
     bool shared = false, share = false, limited = false;
 
     VEC_EACH(&row->units, it) {
-        held += workload_gpus(&(*it)->w);
-        asked += (*it)->w.demand.min_gpus;
-        most += (*it)->w.demand.max_gpus;
-        shared = shared || unit_shared(row->queue, *it);
-        share = share || ((*it)->w.demand.mib && !(*it)->w.demand.exclusive);
+        held += workload_gpus(unit_w(*it));
+        asked += unit_w(*it)->demand.min_gpus;
+        most += unit_w(*it)->demand.max_gpus;
+        shared = shared || ((*it)->life && life_shared(row->queue->life, (*it)->life));
+        share = share || (unit_w(*it)->demand.mib && !unit_w(*it)->demand.exclusive);
         limited = limited || (*it)->limited;
-        peak = (*it)->peak_mib > peak ? (*it)->peak_mib : peak;
+        if ((*it)->life && (*it)->life->peak_mib > peak)
+            peak = (*it)->life->peak_mib;
     }
     json_set_int(arena, out, "gpus", phase_holds(row->phase) || held ? held : asked);
     json_set_int(arena, out, "gpusMin", asked);
     json_set_int(arena, out, "gpusMax", most);
-    set_count(arena, out, "memoryMiB", unit ? unit->w.demand.mib : 0, unit && unit->w.demand.mib);
+    set_count(arena, out, "memoryMiB", unit ? unit_w(unit)->demand.mib : 0, unit && unit_w(unit)->demand.mib);
     json_set_bool(arena, out, "shared", shared);
     if (most)
         json_set_string(arena, out, "protection", limited ? "cgroup" : share ? "watched" : "none");
@@ -250,20 +271,24 @@ static void set_times(struct row *row)
     struct arena *arena = row->arena;
     struct json *out = row->out;
     const struct unit *unit = row->first;
-    const struct wait *wait = row->wait;
     int64_t started = 0, finished = 0;
+    struct life_when when = {0};
 
     VEC_EACH(&row->units, it) {
-        if ((*it)->first_start_ms && (!started || (*it)->first_start_ms < started))
-            started = (*it)->first_start_ms;
-        finished = (*it)->finished_ms > finished ? (*it)->finished_ms : finished;
+        const struct life_job *job = (*it)->life;
+
+        if (job && job->first_start_ms && (!started || job->first_start_ms < started))
+            started = job->first_start_ms;
+        finished = job && job->finished_ms > finished ? job->finished_ms : finished;
     }
-    json_set_ms(arena, out, "submitted", unit ? unit->w.submit_ms : 0);
+    if (row->waiter && phase_is_waiting(row->phase))
+        life_when(row->queue->life, row->waiter->life, row->now, &when);
+    json_set_ms(arena, out, "submitted", unit ? unit->submit_ms : 0);
     json_set_ms(arena, out, "started", started);
     json_set_ms(arena, out, "finished", phase_is_over(row->phase) ? finished : 0);
-    json_set_ms(arena, out, "startEstimate", wait ? wait->start_ms : 0);
-    json_set_ms(arena, out, "startLow", wait ? wait->start_lo_ms : 0);
-    json_set_ms(arena, out, "startHigh", wait ? wait->start_hi_ms : 0);
+    json_set_ms(arena, out, "startEstimate", when.start_ms);
+    json_set_ms(arena, out, "startLow", when.start_lo_ms);
+    json_set_ms(arena, out, "startHigh", when.start_hi_ms);
 }
 
 static void set_progress(struct row *row)
@@ -271,37 +296,28 @@ static void set_progress(struct row *row)
     struct arena *arena = row->arena;
     struct json *out = row->out;
     const struct unit *unit = row->first;
+    const struct life_job *job = unit ? unit->life : NULL;
     bool training = unit && unit->kind == KIND_TRAINING_JOB;
     /* One epoch that nobody reports is a script that knows of none. */
-    bool counts = training && (unit->w.epochs_done || unit->w.epochs_total > 1);
-    int64_t from = 0;
+    bool counts = training && (unit_w(unit)->epochs_done || unit_w(unit)->epochs_total > 1);
+    struct life_when when = {0};
 
-    set_count(arena, out, "epochsDone", training ? unit->w.epochs_done : 0, counts);
-    set_count(arena, out, "epochsTotal", training ? unit->w.epochs_total : 0, counts);
+    set_count(arena, out, "epochsDone", training ? unit_w(unit)->epochs_done : 0, counts);
+    set_count(arena, out, "epochsTotal", training ? unit_w(unit)->epochs_total : 0,
+              counts && unit_w(unit)->epochs_total);
     if (training && row->phase == PHASE_SUCCEEDED)
         json_set_real(arena, out, "progress", 1);
-    else if (counts && unit->w.epochs_total)
-        json_set_real(arena, out, "progress", (double)unit->w.epochs_done / unit->w.epochs_total);
+    else if (counts && unit_w(unit)->epochs_total)
+        json_set_real(arena, out, "progress", (double)unit_w(unit)->epochs_done / unit_w(unit)->epochs_total);
     else
         json_set_null(arena, out, "progress");
-    if (training && phase_holds(row->phase))
-        from = now_ms();
-    else if (training && row->wait && row->wait->start_ms != INT64_MAX)
-        from = row->wait->start_ms;
-    if (from && unit->forecast.points) {
-        uint32_t gpus = workload_gpus(&unit->w) ? workload_gpus(&unit->w) : unit->w.demand.min_gpus;
-        double left = forecast_seconds(&unit->forecast, gpus, unit_shared(row->queue, unit));
-
-        json_set_ms(arena, out, "eta", from + (int64_t)(left * 1000));
-        json_set_ms(arena, out, "etaLow", from + (int64_t)(forecast_low(&unit->forecast, left) * 1000));
-        json_set_ms(arena, out, "etaHigh", from + (int64_t)(forecast_high(&unit->forecast, left) * 1000));
-    } else {
-        json_set_null(arena, out, "eta");
-        json_set_null(arena, out, "etaLow");
-        json_set_null(arena, out, "etaHigh");
-    }
-    json_set_int(arena, out, "restarts", unit ? unit->w.restarts : 0);
-    json_set_real(arena, out, "lostSeconds", unit ? (double)unit->lost_ms / 1000 : 0);
+    if (job && !phase_is_over(row->phase))
+        life_when(row->queue->life, job, row->now, &when);
+    json_set_ms(arena, out, "eta", when.end_ms);
+    json_set_ms(arena, out, "etaLow", when.end_lo_ms);
+    json_set_ms(arena, out, "etaHigh", when.end_hi_ms);
+    json_set_int(arena, out, "restarts", unit ? unit_w(unit)->restarts : 0);
+    json_set_real(arena, out, "lostSeconds", job ? (double)job->lost_ms / 1000 : 0);
 }
 
 /* Means over its cards, where they are measured. */
@@ -312,8 +328,8 @@ static void set_utilization(struct row *row)
     int memories = 0, computes = 0;
 
     VEC_EACH(&row->units, it)
-        for (uint32_t i = 0; i < (*it)->w.placement.len; i++) {
-            const struct slot *slot = &(*it)->w.placement.v[i];
+        for (uint32_t i = 0; i < unit_w(*it)->placement.len; i++) {
+            const struct slot *slot = &unit_w(*it)->placement.v[i];
             const struct card_state *state;
 
             if (slot->card == SLOT_CPU || slot->card >= NODE_GPUS_MAX)
@@ -324,7 +340,7 @@ static void set_utilization(struct row *row)
                 computes++;
             }
             if (state->used_mib >= 0 && slot->mib) {
-                memory += (double)((*it)->now_mib ? (*it)->now_mib : state->used_mib) / slot->mib;
+                memory += (double)((*it)->life->now_mib ? (*it)->life->now_mib : state->used_mib) / slot->mib;
                 memories++;
             }
         }
@@ -346,10 +362,10 @@ static void set_state(struct row *row)
     json_set_string(arena, row->out, "state", phase_name(row->phase));
     json_set_string(arena, row->out, "reason", reason_of(row));
     set_count(arena, row->out, "position", row->wait ? row->wait->position : 0,
-              row->wait && phase_is_waiting(row->phase));
+              row->wait && row->waiter && !row->waiter->life->blocked && phase_is_waiting(row->phase));
     json_set_real(arena, row->out, "ordinal", (double)ordinal / 1000);
     json_set_real(arena, row->out, "globalOrdinal", (double)global_of(row) / 1000);
-    json_set_int(arena, row->out, "priority", row->first ? row->first->w.priority : 0);
+    json_set_int(arena, row->out, "priority", row->first ? unit_w(row->first)->priority : 0);
 }
 
 static void fill(struct row *row)
@@ -360,12 +376,13 @@ static void fill(struct row *row)
     set_times(row);
     set_progress(row);
     set_utilization(row);
-    json_set_string(row->arena, row->out, "image", row->first && row->first->image ? row->first->image : "");
+    json_set_string(row->arena, row->out, "image",
+                    row->first && row->first->life && row->first->life->image ? row->first->life->image : "");
 }
 
 struct json *row_json(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena)
 {
-    struct row row = {.queue = queue, .arena = arena, .who = who, .uid = uid};
+    struct row row = {.queue = queue, .arena = arena, .who = who, .uid = uid, .now = queue_now(queue)};
 
     row.object = row_object(queue, uid);
     row_units(queue, uid, &row.units);
@@ -374,7 +391,7 @@ struct json *row_json(struct queue *queue, const struct identity *who, const cha
         return NULL;
     }
     row.first = row.units.len ? row.units.v[0] : NULL;
-    row.phase = row.first && !row.first->job ? row.first->w.phase : row_phase(queue, uid);
+    row.phase = row.first && !row.first->job ? unit_w(row.first)->phase : row_phase(queue, uid);
     row.uid = arena_strdup(arena, uid);
     find_wait(&row);
     row.out = json_new_object(arena);

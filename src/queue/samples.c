@@ -24,7 +24,7 @@ static void load_row(struct queue *queue, const struct estimate_key *key, const 
                             .iteration_s = real_of(json_get(row, "iteration")),
                             .epoch_s = real_of(json_get(row, "epoch"))};
 
-    estimator_add(queue->estimator, key, &sample);
+    estimator_add(life_estimator(queue->life), key, &sample);
 }
 
 static void load_key(void *arg, const char *text, struct str value)
@@ -50,18 +50,16 @@ void samples_load(struct queue *queue)
     store_values(queue->store, SAMPLES_TABLE, load_key, queue);
 }
 
-void samples_add(struct queue *queue, struct unit *unit, const struct sample *sample)
+void samples_save(struct queue *queue, const struct life_job *job)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(buf_done) struct buf key_buf = {0};
     CLEANUP(buf_done) struct buf text = {0};
-    struct estimate_key key = {unit->image, unit->script, unit->batch_size};
+    struct estimate_key key = {job->image, job->script, job->batch_size};
     struct json *rows = json_new_array(&arena);
     struct sample row;
 
-    if (!estimator_add(queue->estimator, &key, sample) || sample->epoch_s <= 0)
-        return; /* stored with each epoch, not with each report */
-    for (uint32_t i = 0; estimator_row(queue->estimator, &key, i, &row); i++) {
+    for (uint32_t i = 0; estimator_row(life_estimator(queue->life), &key, i, &row); i++) {
         struct json *out = json_push_object(&arena, rows);
 
         json_set_int(&arena, out, "gpus", row.gpus);
@@ -88,7 +86,7 @@ static bool add_span(void *arg, const struct record *record)
         json_parse(record->doc, &arena, &doc, NULL, NULL) < 0)
         return true;
     share = json_get(doc, "share") ? real_of(json_get(doc, "share")) : 1;
-    usage_add(queue->usage, record->user, record->until_ms,
+    usage_add(life_usage(queue->life), record->user, record->until_ms,
               share * (double)(record->until_ms - record->time_ms));
     return true;
 }
@@ -98,7 +96,7 @@ void usage_load(struct queue *queue)
     int64_t half = queue->config.half_life_hours > 0 ? (int64_t)(queue->config.half_life_hours * 3600000)
                                                      : USAGE_HALF_LIFE_MS;
     struct record_query query = {
-        .type = RECORD_SPAN, .from_ms = now_ms() - half * USAGE_LIVES, .newest_first = true};
+        .type = RECORD_SPAN, .from_ms = queue_now(queue) - half * USAGE_LIVES, .newest_first = true};
     struct err err = {0};
 
     if (store_records(queue->store, &query, add_span, queue, &err) < 0)

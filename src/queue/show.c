@@ -451,10 +451,10 @@ int queue_show(struct queue *queue, const struct identity *who, const char *uid,
 
 static void set_ahead(struct queue *queue, const struct wait *wait, struct arena *arena, struct json *list)
 {
-    const struct plan *plan = explain_plan(queue);
+    const struct plan *plan = life_plan(queue->life, queue_now(queue));
 
     VEC_EACH(&plan->waits, it) {
-        const struct unit *unit = unit_by_id(queue, live_view(queue->live)->jobs[it->job].id);
+        const struct unit *unit = unit_by_id(queue, live_view(life_live(queue->life))->jobs[it->job].id);
         CLEANUP(buf_done) struct buf text = {0};
         struct json *out;
 
@@ -463,13 +463,14 @@ static void set_ahead(struct queue *queue, const struct wait *wait, struct arena
         out = json_push_object(arena, list);
         sched_ordinal_text(it->ordinal, &text);
         json_set_string(arena, out, "id", unit_row(unit));
-        json_set_string(arena, out, "name", unit->w.name);
-        json_set_string(arena, out, "user", unit->w.user);
+        json_set_string(arena, out, "name", unit_w(unit)->name);
+        json_set_string(arena, out, "user", unit_w(unit)->user);
         json_set_real(arena, out, "ordinal", (double)it->ordinal / 1000);
-        json_set_int(arena, out, "gpus", unit->w.demand.min_gpus);
+        json_set_int(arena, out, "gpus", unit_w(unit)->demand.min_gpus);
         json_set_string(arena, out, "why",
-                        unit->w.demand.max_gpus == 0 ? "needs no GPU"
-                                                     : arena_printf(arena, "%s GPU of its user", text.data));
+                        unit_w(unit)->demand.max_gpus == 0
+                            ? "needs no GPU"
+                            : arena_printf(arena, "%s GPU of its user", text.data));
     }
 }
 
@@ -486,38 +487,36 @@ static int by_when(const void *a, const void *b)
     return x->when < y->when ? -1 : x->when > y->when;
 }
 
-static struct freeing freeing_of(struct queue *queue, const struct unit *it, const struct unit *unit,
-                                 int64_t ordinal)
+static struct freeing freeing_of(struct queue *queue, const struct unit *it, int64_t ordinal, int64_t now)
 {
     struct freeing f = {.unit = it, .how = "ends"};
-    double left = it->forecast.points
-                      ? forecast_seconds(&it->forecast, workload_gpus(&it->w), unit_shared(queue, it))
-                      : 0;
+    const struct workload *w = unit_w(it);
+    struct life_when when;
 
-    f.when = now_ms() + (int64_t)(left * 1000);
-    if (it->stop.kind) {
+    life_when(queue->life, it->life, now, &when);
+    f.when = when.end_ms;
+    if (it->life->stop.kind) {
         f.how = "is stopping";
-        f.when = it->stop.until_ms ? it->stop.until_ms : now_ms();
-    } else if (live_ordinal(queue->live, it->w.id) > ordinal && !it->w.keep &&
-               !workload_in_last_epoch(&it->w)) {
-        f.how = queue->config.preemption == PREEMPTION_AUTO  ? "can be preempted"
-                : queue->config.preemption == PREEMPTION_ASK ? "can be claimed (berth claim)"
-                                                             : "ends";
-    } else if (it->kind == KIND_POD && it->w.declared_ms == 0) {
-        f.how = "ends (nobody knows when)";
+        f.when = it->life->stop.until_ms ? it->life->stop.until_ms : now;
+    } else if (live_ordinal(life_live(queue->life), it->id) > ordinal && !w->keep &&
+               !workload_in_last_epoch(w)) {
+        f.how = queue->config.preemption == PREEMPTION_OFF                    ? "ends"
+                : queue->config.preemption == PREEMPTION_ASK || !w->resumable ? "can be claimed (berth claim)"
+                                                                              : "can be preempted";
+    } else if (it->kind == KIND_POD && w->declared_ms == 0) {
+        f.how = "ends (end unknown)";
     }
-    (void)unit;
     return f;
 }
 
-static void set_frees(struct queue *queue, const struct unit *unit, int64_t ordinal, struct arena *arena,
-                      struct json *list)
+static void set_frees(struct queue *queue, int64_t ordinal, struct arena *arena, struct json *list)
 {
+    int64_t now = queue_now(queue);
     VEC(struct freeing) all = {0};
 
     UNITS_EACH(queue, it)
-        if (workload_gpus(&it->w) > 0)
-            vec_push(&all, freeing_of(queue, it, unit, ordinal));
+        if (it->life && workload_gpus(unit_w(it)) > 0)
+            vec_push(&all, freeing_of(queue, it, ordinal, now));
     if (all.len)
         qsort(all.v, all.len, sizeof(*all.v), by_when);
     VEC_EACH(&all, it) {
@@ -527,9 +526,9 @@ static void set_frees(struct queue *queue, const struct unit *unit, int64_t ordi
             break;
         out = json_push_object(arena, list);
         json_set_string(arena, out, "id", unit_row(it->unit));
-        json_set_string(arena, out, "name", it->unit->w.name);
-        json_set_string(arena, out, "user", it->unit->w.user);
-        json_set_int(arena, out, "gpus", workload_gpus(&it->unit->w));
+        json_set_string(arena, out, "name", unit_w(it->unit)->name);
+        json_set_string(arena, out, "user", unit_w(it->unit)->user);
+        json_set_int(arena, out, "gpus", workload_gpus(unit_w(it->unit)));
         json_set_ms(arena, out, "when", it->when);
         json_set_string(arena, out, "how", it->how);
     }
@@ -566,19 +565,20 @@ int queue_why(struct queue *queue, const struct identity *who, const char *uid, 
                       *frees = json_new_array(arena);
     unit_list units = {0};
     const struct wait *wait = NULL;
+    int64_t now = queue_now(queue);
 
     if (queue_job(queue, who, uid, arena, &row, err) < 0)
         return -1;
     row_units(queue, uid, &units);
     VEC_EACH(&units, it) {
-        const struct wait *its = phase_is_waiting((*it)->w.phase) ? explain_find(queue, *it) : NULL;
+        const struct wait *its = (*it)->life ? life_wait(queue->life, (*it)->life, now) : NULL;
 
         if (its && (!wait || its->position < wait->position))
             wait = its;
     }
     if (wait) {
         set_ahead(queue, wait, arena, ahead);
-        set_frees(queue, units.v[0], wait->ordinal, arena, frees);
+        set_frees(queue, wait->ordinal, arena, frees);
     }
     vec_done(&units);
     json_set_string(arena, out, "job", uid);

@@ -11,53 +11,64 @@ static const char *user_of(struct queue *queue, const char *row)
 
     if (!unit && row)
         unit = unit_of_job(queue, row);
-    return unit ? unit->w.user : NULL;
+    return unit ? unit_w(unit)->user : NULL;
 }
 
-static void tell(struct queue *queue, const struct unit *unit, enum inbox_kind kind, const char *text,
-                 const char *by, const char *by_job, bool again)
+static void tell(struct queue *queue, const struct unit *unit, enum inbox_kind kind,
+                 const struct life_effect *effect, const char *by, bool again)
 {
+    const struct life_stop *stop = effect->stop;
     char run[24];
 
-    snprintf(run, sizeof(run), "%u", unit->run);
-    inbox_tell(queue->config.inbox, &(struct inbox_item){.user = unit->w.user,
-                                                         .kind = kind,
-                                                         .job = unit_row(unit),
-                                                         .ns = unit->ns,
-                                                         .name = unit->job ? unit->job_name : unit->name,
-                                                         .text = text,
-                                                         .by = by,
-                                                         .by_job = by_job,
-                                                         .once = !again                   ? NULL
-                                                                 : unit->kind == KIND_POD ? unit->uid
-                                                                                          : run,
-                                                         .at_ms = now_ms()});
+    snprintf(run, sizeof(run), "%u", effect->job->run);
+    inbox_tell(queue->config.inbox,
+               &(struct inbox_item){.user = effect->job->w.user,
+                                    .kind = kind,
+                                    .job = unit_row(unit),
+                                    .ns = unit->ns,
+                                    .name = unit->job ? unit->job_name : unit->name,
+                                    .text = effect->text,
+                                    .by = by ? by : user_of(queue, stop ? stop->by : NULL),
+                                    .by_job = stop ? stop->by_name : NULL,
+                                    .once = !again                   ? NULL
+                                            : unit->kind == KIND_POD ? unit->uid
+                                                                     : run,
+                                    .at_ms = queue_now(queue)});
 }
 
-void told_transition(struct queue *queue, const struct unit *unit, enum phase phase, const char *reason,
-                     const struct stop *stop)
+void told_effect(struct queue *queue, const struct unit *unit, const struct life_effect *effect)
 {
-    const char *by = stop ? user_of(queue, stop->by) : NULL, *by_job = stop ? stop->by_name : NULL;
+    const struct life_stop *stop = effect->stop;
 
-    if (phase == PHASE_PREEMPTED)
-        tell(queue, unit, stop && stop->kind == STOP_RESIZE ? INBOX_RESIZED : INBOX_PREEMPTED, reason, by,
-             by_job, true);
-    else if (unit->job) /* told when the Job has ended */
-        return;
-    else if (phase == PHASE_FAILED)
-        tell(queue, unit, INBOX_FAILED, reason, NULL, NULL, false);
-    else if (phase == PHASE_SUCCEEDED)
-        tell(queue, unit, INBOX_SUCCEEDED, reason, NULL, NULL, false);
-    else if (phase == PHASE_CANCELLED && reason && starts_with(reason, CANCELLED_BY))
-        tell(queue, unit, INBOX_CANCELLED, reason, reason + strlen(CANCELLED_BY), NULL, false);
-}
-
-void told_event(struct queue *queue, const struct unit *unit, const char *reason, const char *text)
-{
-    if (streq(reason, "OverReservation"))
-        tell(queue, unit, INBOX_OVER_MEMORY, text, NULL, NULL, true);
-    else if (streq(reason, "FailedCreate"))
-        tell(queue, unit, INBOX_CANNOT_START, text, NULL, NULL, true);
+    switch (effect->tell) {
+    case TELL_PREEMPTED:
+        tell(queue, unit, stop && stop->kind == STOP_RESIZE ? INBOX_RESIZED : INBOX_PREEMPTED, effect, NULL,
+             true);
+        break;
+    case TELL_NOTICE:
+        tell(queue, unit, INBOX_NOTICE, effect, NULL, true);
+        break;
+    case TELL_OVER_MEMORY:
+        tell(queue, unit, INBOX_OVER_MEMORY, effect, NULL, true);
+        break;
+    case TELL_CANNOT_START:
+        tell(queue, unit, INBOX_CANNOT_START, effect, NULL, true);
+        break;
+    case TELL_FAILED:
+        if (!unit->job) /* a Job tells when it has ended */
+            tell(queue, unit, INBOX_FAILED, effect, NULL, false);
+        break;
+    case TELL_SUCCEEDED:
+        if (!unit->job)
+            tell(queue, unit, INBOX_SUCCEEDED, effect, NULL, false);
+        break;
+    case TELL_CANCELLED:
+        if (starts_with(effect->text, CANCELLED_BY))
+            tell(queue, unit, INBOX_CANCELLED, effect, effect->text + strlen(CANCELLED_BY), false);
+        break;
+    default:
+        break;
+    }
 }
 
 void told_job(struct queue *queue, const struct object *job, enum phase phase, const char *user,
@@ -73,5 +84,5 @@ void told_job(struct queue *queue, const struct object *job, enum phase phase, c
                                         .text = reason && *reason       ? reason
                                                 : phase == PHASE_FAILED ? "failed"
                                                                         : "finished",
-                                        .at_ms = now_ms()});
+                                        .at_ms = queue_now(queue)});
 }

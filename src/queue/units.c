@@ -1,21 +1,11 @@
-/* From objects to what sched works with. Of a pod everything is read anew whenever it changes. Of a
- * TrainingJob the status is read once, when the queue first sees it: from then on the unit is ahead, being
- * the only writer of it. */
+/* From objects to what life works with: a description, read anew whenever an object changes, and, when the
+ * queue first sees it, what is stored of it. */
+#include "control/pod_state.h"
 #include "control/util.h"
-#include "domain/workload.h"
 #include "queue/internal.h"
 
-#define MIB_MAX (1 << 30)
-
-const char *const stop_names[] = {
-    [STOP_NONE] = "none",     [STOP_PREEMPT] = "preempt", [STOP_RESIZE] = "resize",
-    [STOP_MEMORY] = "memory", [STOP_CANCEL] = "cancel",
-};
-
-int64_t now_ms(void)
-{
-    return clock_now() / NSEC_PER_MSEC;
-}
+#define MIB_MAX    (1 << 30)
+#define EPOCHS_MAX 1000000000
 
 void set_string(char **member, const char *text)
 {
@@ -24,6 +14,8 @@ void set_string(char **member, const char *text)
     free(*member);
     *member = copy;
 }
+
+/* ---- finding them ---- */
 
 struct unit *unit_find(const struct queue *queue, const char *uid)
 {
@@ -56,6 +48,27 @@ struct unit *unit_of_job(const struct queue *queue, const char *job)
     return map_get(queue->by_job, str_from(job));
 }
 
+struct unit *unit_of_pod(const struct queue *queue, const char *pod_uid)
+{
+    struct unit *unit = unit_find(queue, pod_uid);
+
+    return unit ? unit : map_get(queue->by_pod, str_from(pod_uid));
+}
+
+const struct workload *unit_w(const struct unit *unit)
+{
+    static const struct workload none = {.phase = PHASE_PENDING};
+
+    return unit->life ? &unit->life->w : &none;
+}
+
+const char *unit_row(const struct unit *unit)
+{
+    return unit->job ? unit->job : unit->uid;
+}
+
+/* ---- making and dropping ---- */
+
 static void join_job(struct queue *queue, struct unit *unit, const char *job)
 {
     if (unit->job || !job)
@@ -80,45 +93,47 @@ static void leave_job(struct queue *queue, struct unit *unit)
         it->next_of_job = unit->next_of_job;
 }
 
-const char *unit_row(const struct unit *unit)
+void unit_set_pod(struct queue *queue, struct unit *unit, const char *pod_uid)
 {
-    return unit->job ? unit->job : unit->uid;
+    if (unit->pod && pod_uid && streq(unit->pod, pod_uid))
+        return;
+    if (unit->pod)
+        map_remove(queue->by_pod, str_from(unit->pod));
+    set_string(&unit->pod, pod_uid);
+    if (pod_uid)
+        map_set(queue->by_pod, str_from(pod_uid), unit);
 }
 
-void unit_stop_clear(struct unit *unit)
+struct unit *unit_need(struct queue *queue, const struct object *object)
 {
-    free(unit->stop.by);
-    free(unit->stop.by_name);
-    free(unit->stop.reason);
-    unit->stop = (struct stop){.epoch = -1};
-}
+    struct unit *unit = unit_find(queue, object->uid);
 
-void unit_place(struct unit *unit, const struct slot *slots, uint32_t len)
-{
-    struct slot *copy = len ? mem_dup(slots, sizeof(*slots) * len) : NULL;
-
-    free((struct slot *)unit->w.placement.v);
-    unit->w.placement = (struct placement){copy, len};
+    if (unit)
+        return unit;
+    unit = NEW(struct unit);
+    unit->uid = mem_strdup(object->uid);
+    unit->ns = mem_strdup(object->ns);
+    unit->name = mem_strdup(object->name);
+    unit->kind = object->kind->id;
+    unit->id = ++queue->last_id;
+    map_set(queue->units, str_from(object->uid), unit);
+    map_set(queue->by_id, id_key(&unit->id), unit);
+    if (unit->kind == KIND_POD)
+        unit_set_pod(queue, unit, unit->uid);
+    return unit;
 }
 
 void unit_free(struct unit *unit)
 {
     if (!unit)
         return;
-    unit_stop_clear(unit);
-    unit_place(unit, NULL, 0);
-    free((struct slot *)unit->w.claim.v);
-    selector_free(unit->selector, unit->w.selector.len);
-    free((char *)unit->w.user);
+    selector_free(unit->selector, unit->selector_len);
     free(unit->uid);
     free(unit->ns);
     free(unit->name);
     free(unit->job);
     free(unit->job_name);
-    free(unit->image);
-    free(unit->script);
     free(unit->pod);
-    free(unit->reason);
     free(unit->said);
     vec_done(&unit->spans);
     vec_done(&unit->span_starts);
@@ -127,92 +142,23 @@ void unit_free(struct unit *unit)
 
 void unit_drop(struct queue *queue, struct unit *unit)
 {
-    struct err err = {0};
-    struct live_event event = {.type = LIVE_END, .id = unit->w.id, .at_ms = now_ms()};
-
     notify_row(queue, unit_row(unit));
-    live_apply(queue->live, &event, &err);
     leave_job(queue, unit);
+    unit_set_pod(queue, unit, NULL);
     map_remove(queue->units, str_from(unit->uid));
-    map_remove(queue->by_id, id_key(&unit->w.id));
+    map_remove(queue->by_id, id_key(&unit->id));
     unit_free(unit);
     queue->revision++;
     queue_soon(queue);
 }
 
-void unit_tell(struct queue *queue, struct unit *unit)
-{
-    struct live_event event = {.type = LIVE_ADD, .id = unit->w.id, .at_ms = now_ms(), .workload = unit->w};
-    struct err err = {0};
-
-    unit->w.name = unit->job_name && unit->w.kind == WORKLOAD_JOB ? unit->job_name : unit->name;
-    event.workload.name = unit->w.name;
-    if (phase_is_over(unit->w.phase)) { /* its processes are not gone: it goes on holding its place */
-        event.workload.phase = PHASE_STOPPING;
-        event.workload.keep = true;
-    }
-    if (phase_holds(event.workload.phase) != (unit->w.placement.len > 0))
-        return;
-    if (live_apply(queue->live, &event, &err) < 0)
-        log_warn("%s/%s: %s", unit->ns, unit->name, err.msg);
-    queue->revision++;
-    notify_unit(queue, unit);
-    queue_soon(queue);
-}
-
-bool unit_shared(const struct queue *queue, const struct unit *unit)
-{
-    if (unit->w.placement.len == 0 || !unit->w.demand.mib || unit->w.demand.exclusive)
-        return false;
-    UNITS_EACH(queue, other)
-        for (uint32_t i = 0; other != unit && i < other->w.placement.len; i++)
-            for (uint32_t j = 0; j < unit->w.placement.len; j++) {
-                const struct slot *a = &other->w.placement.v[i], *b = &unit->w.placement.v[j];
-
-                if (a->card != SLOT_CPU && a->node == b->node && a->card == b->card)
-                    return true;
-            }
-    return false;
-}
-
-void unit_forecast(struct queue *queue, struct unit *unit)
-{
-    struct estimate_key key = {unit->image, unit->script, unit->batch_size};
-    struct err err = {0};
-
-    if (unit->kind == KIND_TRAINING_JOB)
-        estimator_forecast(queue->estimator, &key, &unit->w, unit->training_set, now_ms(), &unit->forecast);
-    else
-        forecast_declared(&unit->w, now_ms(), &unit->forecast);
-    live_forecast(queue->live, unit->w.id, &unit->forecast, &err);
-}
-
 /* ---- what pods and training jobs have in common ---- */
-
-static struct unit *unit_need(struct queue *queue, const struct object *object, bool *fresh)
-{
-    struct unit *unit = unit_find(queue, object->uid);
-
-    *fresh = !unit;
-    if (unit)
-        return unit;
-    unit = NEW(struct unit);
-    unit->uid = mem_strdup(object->uid);
-    unit->ns = mem_strdup(object->ns);
-    unit->name = mem_strdup(object->name);
-    unit->kind = object->kind->id;
-    unit->w.id = ++queue->last_id;
-    unit->w.resumable = true;
-    unit->stop.epoch = unit->no_stop_epoch = -1;
-    map_set(queue->units, str_from(object->uid), unit);
-    map_set(queue->by_id, id_key(&unit->w.id), unit);
-    return unit;
-}
 
 /* Objects know the second they were made in; those of one second stay in the order in which they came. */
 static int64_t submit_ms(struct queue *queue, const struct json *doc)
 {
-    int64_t ms = time_of(json_at(doc, "metadata.creationTimestamp"), clock_now()) / NSEC_PER_MSEC;
+    int64_t ms =
+        time_of(json_at(doc, "metadata.creationTimestamp"), queue_now(queue) * NSEC_PER_MSEC) / NSEC_PER_MSEC;
 
     ms -= ms % 1000;
     if (ms <= queue->last_submit_ms && queue->last_submit_ms < ms + 999)
@@ -222,16 +168,8 @@ static int64_t submit_ms(struct queue *queue, const struct json *doc)
     return ms;
 }
 
-static void read_user(struct unit *unit, const struct json *doc)
-{
-    char *copy = mem_strdup(work_user(doc));
-
-    free((char *)unit->w.user);
-    unit->w.user = copy;
-}
-
-static void read_priority(struct queue *queue, struct unit *unit, const struct object *object,
-                          const struct json *doc)
+static int32_t priority_of(struct queue *queue, struct unit *unit, const struct object *object,
+                           const struct json *doc)
 {
     const struct json *own = json_at(doc, "spec.priority");
     struct str label = object_label(object, PRIORITY_LABEL);
@@ -247,7 +185,7 @@ static void read_priority(struct queue *queue, struct unit *unit, const struct o
         registry_event(queue->registry, object, "Warning", "BadPriority", "label priority '%.*s': %s",
                        STR_ARG(label.s ? label : json_str(own)), warning);
     unit->bad_priority = warning != NULL;
-    unit->w.priority = value;
+    return value;
 }
 
 /* Which nodes will do; anew when they have changed. */
@@ -255,42 +193,54 @@ static void read_selector(struct queue *queue, struct unit *unit, const struct j
 {
     if (unit->world == queue->world)
         return;
-    selector_free(unit->selector, unit->w.selector.len);
-    unit->w.selector.len = world_selector(queue, doc, &unit->selector);
-    unit->w.selector.v = unit->selector;
+    selector_free(unit->selector, unit->selector_len);
+    unit->selector_len = world_selector(queue, doc, &unit->selector);
     unit->world = queue->world;
 }
 
-static void read_common(struct queue *queue, struct unit *unit, const struct object *object,
-                        const struct json *doc, bool fresh)
+static void describe_common(struct queue *queue, struct unit *unit, const struct object *object,
+                            const struct json *doc, struct life_desc *ret)
 {
-    read_user(unit, doc);
-    read_priority(queue, unit, object, doc);
-    unit->w.asked = unit->w.asked || work_is_claimed(doc);
-    unit->w.keep = work_is_kept(doc);
+    if (!unit->submit_ms)
+        unit->submit_ms = submit_ms(queue, doc);
     read_selector(queue, unit, doc);
-    if (!fresh)
-        return;
-    unit->w.submit_ms = submit_ms(queue, doc);
-    unit->since_ms = unit->w.submit_ms;
+    *ret = (struct life_desc){.of = unit};
+    ret->w = (struct workload){.id = unit->id,
+                               .name = unit->name,
+                               .user = work_user(doc),
+                               .priority = priority_of(queue, unit, object, doc),
+                               .submit_ms = unit->submit_ms,
+                               .selector = {unit->selector, unit->selector_len},
+                               .keep = work_is_kept(doc),
+                               .asked = work_is_claimed(doc) || unit_w(unit)->asked,
+                               .not_before_ms = unit_w(unit)->not_before_ms};
+}
+
+static uint32_t count_of(const struct json *value, int64_t fallback)
+{
+    int64_t n = json_int(value, fallback);
+
+    return (uint32_t)(n < 0 ? 0 : n > EPOCHS_MAX ? EPOCHS_MAX : n);
 }
 
 /* ---- pods ---- */
 
-static void read_pod_demand(struct unit *unit, const struct json *doc, struct arena *arena)
+static void pod_demand(const struct json *doc, struct arena *arena, struct life_desc *ret)
 {
     struct pod_need need;
     int64_t mib = pod_share_mib(doc);
+    uint32_t gpus;
 
     pod_need(json_get(doc, "spec"), arena, &need);
     if (mib && need.gpus == 0)
         need.gpus = 1;
-    unit->asked_mib = need.gpus ? mib : 0;
-    unit->w.demand = (struct demand){.min_gpus = demand_gpus(need.gpus),
-                                     .max_gpus = demand_gpus(need.gpus),
-                                     .unit_gpus = demand_gpus(need.gpus),
-                                     .mib = (uint32_t)unit->asked_mib,
-                                     .each = {need.cpu_milli, need.mem_mib}};
+    gpus = demand_gpus(need.gpus);
+    ret->asked_mib = gpus && mib < MIB_MAX ? mib : 0;
+    ret->w.demand = (struct demand){.min_gpus = gpus,
+                                    .max_gpus = gpus,
+                                    .unit_gpus = gpus,
+                                    .mib = (uint32_t)ret->asked_mib,
+                                    .each = {need.cpu_milli, need.mem_mib}};
 }
 
 static const struct json *job_owner(const struct json *doc)
@@ -301,148 +251,139 @@ static const struct json *job_owner(const struct json *doc)
     return NULL;
 }
 
-static void read_job(struct queue *queue, struct unit *unit, const struct json *doc)
+/* A Job whose pods are made again when they fail; one that says that they are not is left alone. */
+static bool is_retried(const struct json *job)
 {
-    const struct json *owner = job_owner(doc);
+    const struct json *limit = json_at(job, "spec.backoffLimit");
+
+    return json_int(limit, 6) > 0 || json_get(json_get(job, "spec"), "podFailurePolicy");
+}
+
+static void describe_job_pod(struct queue *queue, struct unit *unit, const struct json *doc,
+                             struct arena *arena, struct life_desc *ret)
+{
+    const struct json *owner = job_owner(doc), *job_doc;
     const struct object *job = owner ? store_by_uid(queue->store, json_get_string(owner, "uid")) : NULL;
-    CLEANUP(arena_done) struct arena arena = {0};
-    const struct json *job_doc;
 
-    unit->w.kind = owner ? WORKLOAD_JOB : WORKLOAD_POD;
-    if (!owner)
+    ret->w.kind = owner ? WORKLOAD_JOB : WORKLOAD_POD;
+    ret->w.resumable = owner ? unit_w(unit)->resumable : queue->config.displace_pods;
+    if (owner) {
+        join_job(queue, unit, json_get_string(owner, "uid"));
+        set_string(&unit->job_name, json_get_string(owner, "name"));
+        ret->w.name = unit->job_name;
+    }
+    if (!job || !streq(job->ns, unit->ns))
         return;
-    join_job(queue, unit, json_get_string(owner, "uid"));
-    set_string(&unit->job_name, json_get_string(owner, "name"));
-    if (!job)
-        return;
-    job_doc = object_json(job, &arena);
-    unit->w.keep = unit->w.keep || work_is_kept(job_doc);
-    unit->w.submit_ms = time_of(json_at(job_doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC;
-    unit->w.asked = unit->w.asked || work_is_claimed(job_doc);
+    job_doc = object_json(job, arena);
+    ret->w.resumable = is_retried(job_doc);
+    ret->w.keep = ret->w.keep || work_is_kept(job_doc);
+    ret->w.asked = ret->w.asked || work_is_claimed(job_doc);
+    ret->w.submit_ms = time_of(json_at(job_doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC;
     if (!label_get(doc, USER_LABEL)) /* labels of the Job count for its pods, too */
-        read_user(unit, job_doc);
-    if (!label_get(doc, PRIORITY_LABEL)) {
+        ret->w.user = work_user(job_doc);
+    if (!label_get(doc, PRIORITY_LABEL) && label_get(job_doc, PRIORITY_LABEL)) {
         const char *warning;
-        struct str text = object_label(job, PRIORITY_LABEL);
 
-        if (text.s)
-            unit->w.priority = priority_parse(text, &warning);
+        ret->w.priority = priority_parse(str_from(label_get(job_doc, PRIORITY_LABEL)), &warning);
     }
 }
 
-static void read_pod_placement(struct queue *queue, struct unit *unit, const struct json *doc)
+void unit_describe_pod(struct queue *queue, struct unit *unit, const struct object *object,
+                       const struct json *doc, struct arena *arena, struct life_desc *ret)
 {
-    const char *node_name = json_string_or(json_at(doc, "spec.nodeName"), "");
-    const char *cards = annotation_get(doc, CARDS_ANNOTATION);
-    uint32_t node = world_node(queue, node_name), len = 0;
-    struct card_part parts[CARDS_MAX];
-    struct slot slots[CARDS_MAX];
-    const struct node *of;
-    size_t part_count;
-
-    if (node == SCHED_NONE) {
-        unit_place(unit, NULL, 0);
-        return;
-    }
-    of = &queue->cluster.nodes[node];
-    if (!cards_read(cards, parts, &part_count))
-        part_count = 0;
-    for (size_t i = 0; i < part_count; i++) {
-        uint32_t card = parts[i].card, mib = parts[i].mib;
-
-        if (mib == 0 && card < of->gpu_count)
-            mib = of->gpus[card].mem_mib;
-        slots[len++] = (struct slot){node, card, mib};
-    }
-    if (len == 0) /* only CPU and memory, or bound by somebody else */
-        slots[len++] = (struct slot){node, SLOT_CPU, 0};
-    if (len && slots[0].card == SLOT_CPU)
-        unit->w.demand = (struct demand){.each = unit->w.demand.each};
-    unit_place(unit, slots, len);
+    describe_common(queue, unit, object, doc, ret);
+    pod_demand(doc, arena, ret);
+    describe_job_pod(queue, unit, doc, arena, ret);
+    ret->row = unit_row(unit);
+    ret->image = json_string_or(json_at(doc, "spec.containers.0.image"), "");
 }
 
-static void read_pod_stop(struct unit *unit, const struct json *doc)
+bool pod_is_bound(const struct json *doc)
 {
-    const char *text = annotation_get(doc, STOP_ANNOTATION);
-    CLEANUP(arena_done) struct arena arena = {0};
-    struct json *stop = NULL;
-
-    if (!text || unit->stop.kind != STOP_NONE || json_parse(str_from(text), &arena, &stop, NULL, NULL) < 0)
-        return;
-    unit->stop.kind = streq(json_get_string(stop, "kind"), "memory") ? STOP_MEMORY : STOP_PREEMPT;
-    set_string(&unit->stop.by, json_get_string(stop, "by"));
-    set_string(&unit->stop.by_name, json_get_string(stop, "byName"));
-    set_string(&unit->stop.reason, json_get_string(stop, "reason"));
-    unit->stop.since_ms = time_of(json_get(stop, "time"), clock_now()) / NSEC_PER_MSEC;
-    unit->stop.killed = true;
+    return json_string_or(json_at(doc, "spec.nodeName"), "")[0] != '\0';
 }
 
-static bool queues(const struct json *doc, const struct object *object, bool bound)
+bool pod_queues(const struct json *doc, const struct object *object)
 {
     const char *scheduler = json_string_or(json_at(doc, "spec.schedulerName"), "default-scheduler");
 
-    if (bound)
+    if (pod_is_bound(doc))
         return true;
     return !object->deleting && !json_len(json_at(doc, "spec.schedulingGates")) &&
            (streq(scheduler, "default-scheduler") || streq(scheduler, "berth"));
 }
 
-static void read_pod_script(struct unit *unit, const struct json *doc)
+uint32_t pod_slots(struct queue *queue, const struct json *doc, struct slot slots[UNIT_SLOTS_MAX])
 {
-    const struct json *first = json_at(doc, "spec.containers.0");
+    uint32_t node = world_node(queue, json_string_or(json_at(doc, "spec.nodeName"), ""));
+    struct card_part parts[CARDS_MAX];
+    size_t len = 0;
 
-    set_string(&unit->image, json_string_or(json_get(first, "image"), ""));
-    set_string(&unit->pod, unit->uid);
-}
+    if (node == SCHED_NONE)
+        return 0;
+    if (!cards_read(annotation_get(doc, CARDS_ANNOTATION), parts, &len))
+        len = 0;
+    for (size_t i = 0; i < len; i++) {
+        const struct node *of = &queue->cluster.nodes[node];
 
-static int64_t started_of(const struct json *doc)
-{
-    return time_of(json_at(doc, "status.startTime"), 0) / NSEC_PER_MSEC;
-}
-
-struct unit *unit_read_pod(struct queue *queue, const struct object *object)
-{
-    CLEANUP(arena_done) struct arena arena = {0};
-    const struct json *doc = object_json(object, &arena);
-    bool bound = json_string_or(json_at(doc, "spec.nodeName"), "")[0], fresh;
-    struct unit *unit;
-
-    if (!queues(doc, object, bound))
-        return NULL;
-    unit = unit_need(queue, object, &fresh);
-    read_common(queue, unit, object, doc, fresh);
-    read_pod_demand(unit, doc, &arena);
-    read_job(queue, unit, doc);
-    if (fresh)
-        read_pod_script(unit, doc);
-    if (unit->over)
-        return unit;
-    if (bound) {
-        bool held = phase_holds(unit->w.phase);
-
-        read_pod_placement(queue, unit, doc);
-        read_pod_stop(unit, doc);
-        if (unit->w.placement.len)
-            unit->w.phase = unit->stop.kind ? PHASE_STOPPING : PHASE_RUNNING;
-        if (!held && unit->w.placement.len) {
-            int64_t started = started_of(doc);
-
-            unit->w.started_ms = started ? started : now_ms();
-            unit->first_start_ms = unit->w.started_ms;
-            unit->waited_ms = unit->w.started_ms - unit->w.submit_ms;
-            unit->since_ms = unit->w.started_ms;
-            life_spans_open(queue, unit);
-        }
-    } else {
-        unit->w.phase = PHASE_PENDING;
-        unit_place(unit, NULL, 0);
+        slots[i] = (struct slot){node, parts[i].card, parts[i].mib};
+        if (slots[i].mib == 0 && slots[i].card < of->gpu_count)
+            slots[i].mib = of->gpus[slots[i].card].mem_mib;
     }
-    return unit;
+    if (len == 0) /* only CPU and memory, or bound by somebody else */
+        slots[len++] = (struct slot){node, SLOT_CPU, 0};
+    return (uint32_t)len;
+}
+
+static void saved_stop(const struct json *doc, struct arena *arena, struct life_stop *ret)
+{
+    const char *text = annotation_get(doc, STOP_ANNOTATION);
+    struct json *stop = NULL;
+
+    if (!text || json_parse(str_from(text), arena, &stop, NULL, NULL) < 0)
+        return;
+    ret->kind = life_stop_find(json_get_string(stop, "kind"));
+    if (ret->kind == STOP_NONE)
+        ret->kind = STOP_PREEMPT;
+    ret->by = (char *)json_get_string(stop, "by");
+    ret->by_name = (char *)json_get_string(stop, "byName");
+    ret->reason = (char *)json_get_string(stop, "reason");
+    ret->since_ms = time_of(json_get(stop, "time"), 0) / NSEC_PER_MSEC;
+    ret->until_ms = time_of(json_get(stop, "until"), 0) / NSEC_PER_MSEC;
+    ret->killed = ret->until_ms == 0 || json_bool(json_get(stop, "killed"));
+}
+
+void unit_saved_pod(struct queue *queue, struct unit *unit, const struct json *doc, int64_t now,
+                    struct arena *arena, struct life_job *ret)
+{
+    struct slot *slots = arena_alloc(arena, sizeof(*slots) * UNIT_SLOTS_MAX);
+    struct pod_state state;
+
+    *ret = (struct life_job){.no_stop_epoch = -1, .stop = {.epoch = -1}, .run = 1};
+    pod_state_read(doc, &state);
+    ret->w.placement = (struct placement){slots, pod_slots(queue, doc, slots)};
+    saved_stop(doc, arena, &ret->stop);
+    if (ret->w.placement.len == 0) {
+        ret->stop = (struct life_stop){.epoch = -1};
+        ret->run = 0;
+        return;
+    }
+    ret->placed_ms = time_of(json_at(doc, "status.startTime"), now * NSEC_PER_MSEC) / NSEC_PER_MSEC;
+    if (state.kind == POD_STATE_RUNNING || state.kind == POD_STATE_STOPPING || state.kind == POD_STATE_OVER)
+        ret->w.started_ms =
+            state.kind == POD_STATE_RUNNING && state.since ? state.since / NSEC_PER_MSEC : ret->placed_ms;
+    ret->w.phase = ret->stop.kind ? PHASE_STOPPING : ret->w.started_ms ? PHASE_RUNNING : PHASE_STARTING;
+    ret->first_start_ms = ret->w.started_ms;
+    ret->waited_ms = ret->placed_ms > unit->submit_ms ? ret->placed_ms - unit->submit_ms : 0;
+    ret->since_ms = ret->w.started_ms ? ret->w.started_ms : ret->placed_ms;
+    ret->reason = ret->stop.kind
+                      ? ret->stop.reason
+                      : arena_strdup(arena, ret->w.phase == PHASE_RUNNING ? "running" : "starting");
 }
 
 /* ---- training jobs ---- */
 
-static void read_training_gpus(struct queue *queue, const struct json *spec, struct demand *demand)
+static void training_gpus(struct queue *queue, const struct json *spec, struct demand *demand)
 {
     int64_t min = json_int(json_get(spec, "minGPUs"), 1), max = json_int(json_get(spec, "maxGPUs"), -1);
     int64_t largest = world_largest_node(queue);
@@ -454,23 +395,21 @@ static void read_training_gpus(struct queue *queue, const struct json *spec, str
     if (max < 0 || max > largest)
         max = largest;
     demand->min_gpus = demand_gpus(min > 0 ? min : 1);
-    demand->max_gpus = max > demand->min_gpus ? (uint32_t)max : demand->min_gpus;
+    demand->max_gpus = max > demand->min_gpus ? demand_gpus(max) : demand->min_gpus;
     demand->unit_gpus = 1;
 }
 
-static void read_training_demand(struct queue *queue, struct unit *unit, const struct json *spec)
+static void training_demand(struct queue *queue, const struct json *spec, struct life_desc *ret)
 {
     struct demand demand = {
         .each = {amount_of(json_get(spec, "cpu"), true), amount_of(json_get(spec, "memory"), false) >> 20}};
     int64_t mib = json_int(json_get(spec, "estimatedMemoryMiB"), 0);
 
-    read_training_gpus(queue, spec, &demand);
-    unit->asked_mib = mib > 0 && mib < MIB_MAX && demand.max_gpus ? mib : 0;
-    demand.mib = (uint32_t)unit->asked_mib;
-    demand.exclusive = json_bool(json_get(spec, "disableSharing")) && unit->asked_mib;
-    if (unit->asked_mib && unit->peak_mib > 0 && unit->w.epochs_done > 0)
-        demand.mib = demand_measured_mib(unit->peak_mib, cluster_largest_card(&queue->cluster));
-    unit->w.demand = demand;
+    training_gpus(queue, spec, &demand);
+    ret->asked_mib = mib > 0 && mib < MIB_MAX && demand.max_gpus ? mib : 0;
+    demand.mib = (uint32_t)ret->asked_mib;
+    demand.exclusive = json_bool(json_get(spec, "disableSharing")) && ret->asked_mib;
+    ret->w.demand = demand;
 }
 
 static int64_t seconds_ms(const struct json *value)
@@ -480,63 +419,59 @@ static int64_t seconds_ms(const struct json *value)
     return json_int(value, 0) * 1000;
 }
 
-static void read_training_spec(struct queue *queue, struct unit *unit, const struct json *spec, bool fresh)
+void unit_describe_training(struct queue *queue, struct unit *unit, const struct object *object,
+                            const struct json *doc, struct arena *arena, struct life_desc *ret)
 {
-    const struct json *hours = json_get(spec, "estimatedHours");
+    const struct json *spec = json_get(doc, "spec");
 
-    read_training_demand(queue, unit, spec);
-    unit->w.kind = WORKLOAD_TRAINING;
-    unit->w.can_checkpoint = true;
-    unit->w.epochs_total = (uint32_t)json_int(json_get(spec, "maxEpochs"), 1);
-    if (unit->w.epochs_total == 1 && json_len(json_get(spec, "command")))
-        unit->w.epochs_total = 0; /* a command of which no epochs are known: it has no last one */
-    unit->w.declared_ms = seconds_ms(hours) * 3600;
-    unit->w.deadline_ms = time_of(json_get(spec, "deadline"), 0) / NSEC_PER_MSEC;
-    if (!fresh)
-        return;
-    unit->batch_size = (uint32_t)json_int(json_get(spec, "batchSize"), 0);
-    unit->training_set = (uint64_t)json_int(json_get(spec, "trainingSetSize"), 0);
-    set_string(&unit->image, json_string_or(json_get(spec, "image"), ""));
-    if (json_get_string(spec, "scriptPath")) {
-        set_string(&unit->script, json_get_string(spec, "scriptPath"));
-    } else {
+    describe_common(queue, unit, object, doc, ret);
+    training_demand(queue, spec, ret);
+    ret->w.kind = WORKLOAD_TRAINING;
+    ret->w.can_checkpoint = ret->w.resumable = true;
+    ret->w.epochs_total = count_of(json_get(spec, "maxEpochs"), 1);
+    if (ret->w.epochs_total == 1 && json_len(json_get(spec, "command")))
+        ret->w.epochs_total = 0; /* a command of which no epochs are known: it has no last one */
+    ret->w.declared_ms = seconds_ms(json_get(spec, "estimatedHours")) * 3600;
+    ret->w.deadline_ms = time_of(json_get(spec, "deadline"), 0) / NSEC_PER_MSEC;
+    ret->row = unit->uid;
+    ret->batch_size = (uint32_t)json_int(json_get(spec, "batchSize"), 0);
+    ret->training_set = (uint64_t)json_int(json_get(spec, "trainingSetSize"), 0);
+    ret->image = json_string_or(json_get(spec, "image"), "");
+    ret->script = json_get_string(spec, "scriptPath");
+    if (!ret->script) {
         CLEANUP(buf_done) struct buf text = {0};
 
         json_write(&text, json_get(spec, "command"));
         json_write(&text, json_get(spec, "args"));
-        set_string(&unit->script, text.data ? text.data : "");
+        ret->script = arena_strndup(arena, text.data ? text.data : "", text.len);
     }
 }
 
-static enum phase phase_of(const char *name)
+static int64_t time_ms(const struct json *status, const char *key)
 {
-    enum phase phase = PHASE_PENDING;
-
-    (void)phase_find(name, &phase);
-    return phase;
+    return time_of(json_get(status, key), 0) / NSEC_PER_MSEC;
 }
 
-static void read_stop(struct unit *unit, const struct json *stop)
+static void training_stop(const struct json *stop, struct life_stop *ret)
 {
     if (!json_is(stop, JSON_OBJECT))
         return;
-    unit->stop.kind = STOP_PREEMPT;
-    for (int k = STOP_PREEMPT; k <= STOP_CANCEL; k++)
-        if (streq(stop_names[k], json_get_string(stop, "kind")))
-            unit->stop.kind = (enum stop_kind)k;
-    set_string(&unit->stop.by, json_get_string(stop, "by"));
-    set_string(&unit->stop.by_name, json_get_string(stop, "byName"));
-    set_string(&unit->stop.reason, json_get_string(stop, "reason"));
-    unit->stop.since_ms = time_of(json_get(stop, "since"), 0) / NSEC_PER_MSEC;
-    unit->stop.until_ms = time_of(json_get(stop, "until"), 0) / NSEC_PER_MSEC;
-    unit->stop.epoch = json_int(json_get(stop, "epoch"), -1);
-    unit->stop.heard_ms = time_of(json_get(stop, "heard"), 0) / NSEC_PER_MSEC;
-    unit->stop.killed = json_bool(json_get(stop, "killed"));
+    ret->kind = life_stop_find(json_get_string(stop, "kind"));
+    if (ret->kind == STOP_NONE)
+        ret->kind = STOP_PREEMPT;
+    ret->by = (char *)json_get_string(stop, "by");
+    ret->by_name = (char *)json_get_string(stop, "byName");
+    ret->reason = (char *)json_get_string(stop, "reason");
+    ret->since_ms = time_ms(stop, "since");
+    ret->until_ms = time_ms(stop, "until");
+    ret->epoch = json_int(json_get(stop, "epoch"), -1);
+    ret->heard_ms = time_ms(stop, "heard");
+    ret->killed = json_bool(json_get(stop, "killed"));
 }
 
-static void read_cards(struct queue *queue, struct unit *unit, const struct json *cards)
+static struct placement training_cards(struct queue *queue, const struct json *cards, struct arena *arena)
 {
-    struct slot slots[UNIT_SLOTS_MAX];
+    struct slot *slots = arena_alloc(arena, sizeof(*slots) * (json_len(cards) + 1));
     uint32_t len = 0;
 
     JSON_EACH(cards, it) {
@@ -546,50 +481,49 @@ static void read_cards(struct queue *queue, struct unit *unit, const struct json
             slots[len++] = (struct slot){node, (uint32_t)json_int(json_get(it, "index"), SLOT_CPU),
                                          (uint32_t)json_int(json_get(it, "mib"), 0)};
     }
-    unit_place(unit, slots, len);
+    return (struct placement){slots, len};
 }
 
-static void read_training_status(struct queue *queue, struct unit *unit, const struct json *status)
+static double last_epoch_s(const struct json *status)
 {
-    unit->w.phase = phase_of(json_get_string(status, "phase"));
-    unit->w.epochs_done = (uint32_t)json_int(json_get(status, "epochsDone"), 0);
-    unit->w.restarts = (uint32_t)json_int(json_get(status, "restarts"), 0);
-    unit->w.probes = (uint32_t)json_int(json_get(status, "probes"), 0);
-    unit->run = (uint32_t)json_int(json_get(status, "run"), 0);
-    unit->run_first_epoch = (uint32_t)json_int(json_get(status, "runFirstEpoch"), 0);
-    unit->peak_mib = json_int(json_get(status, "peakMemoryMiB"), 0);
-    unit->lost_ms = seconds_ms(json_get(status, "lostSeconds"));
-    unit->waited_ms = seconds_ms(json_get(status, "waitedSeconds"));
-    unit->ran_ms = seconds_ms(json_get(status, "ranSeconds"));
-    unit->w.attained_gpu_ms = (uint64_t)seconds_ms(json_get(status, "gpuSeconds"));
-    unit->first_start_ms = time_of(json_get(status, "startTime"), 0) / NSEC_PER_MSEC;
-    unit->w.started_ms = time_of(json_get(status, "runStarted"), 0) / NSEC_PER_MSEC;
-    unit->since_ms =
-        time_of(json_get(status, "phaseSince"), unit->w.submit_ms * NSEC_PER_MSEC) / NSEC_PER_MSEC;
-    unit->w.saved_ms = unit->epoch_at_ms = time_of(json_get(status, "epochEnded"), 0) / NSEC_PER_MSEC;
-    unit->finished_ms = time_of(json_get(status, "completionTime"), 0) / NSEC_PER_MSEC;
-    unit->w.not_before_ms = time_of(json_get(status, "notBefore"), 0) / NSEC_PER_MSEC;
-    unit->no_stop_epoch = json_int(json_get(status, "noStopEpoch"), -1);
-    set_string(&unit->reason, json_get_string(status, "reason"));
-    read_stop(unit, json_get(status, "stop"));
-    read_cards(queue, unit, json_get(status, "cards"));
+    const struct json *value = json_get(status, "lastEpochSeconds");
+
+    return json_is(value, JSON_REAL) ? value->real : (double)json_int(value, 0);
 }
 
-struct unit *unit_read_training(struct queue *queue, const struct object *object)
+void unit_saved_training(struct queue *queue, struct unit *unit, const struct json *doc, struct arena *arena,
+                         struct life_job *ret)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
-    const struct json *doc = object_json(object, &arena), *spec = json_get(doc, "spec");
-    struct unit *unit = unit_find(queue, object->uid);
-    bool fresh;
+    const struct json *status = json_get(doc, "status");
+    enum phase phase = PHASE_PENDING;
 
-    if (!unit && phase_is_over(phase_of(json_at_string(doc, "status.phase"))))
-        return NULL;
-    unit = unit_need(queue, object, &fresh);
-    read_common(queue, unit, object, doc, fresh);
-    if (fresh)
-        read_training_status(queue, unit, json_get(doc, "status"));
-    read_training_spec(queue, unit, spec, fresh);
-    if (phase_holds(unit->w.phase) != (unit->w.placement.len > 0) && !phase_is_over(unit->w.phase))
-        unit->w.phase = unit->w.placement.len ? PHASE_RUNNING : PHASE_PREEMPTED;
-    return unit;
+    (void)unit;
+    *ret = (struct life_job){.stop = {.epoch = -1}};
+    (void)phase_find(json_get_string(status, "phase"), &phase);
+    ret->w.phase = phase;
+    ret->w.epochs_done = count_of(json_get(status, "epochsDone"), 0);
+    ret->w.restarts = (uint32_t)json_int(json_get(status, "restarts"), 0);
+    ret->w.probes = (uint32_t)json_int(json_get(status, "probes"), 0);
+    ret->w.attained_gpu_ms = (uint64_t)seconds_ms(json_get(status, "gpuSeconds"));
+    ret->w.started_ms = time_ms(status, "runStarted");
+    ret->w.saved_ms = ret->epoch_at_ms = time_ms(status, "epochEnded");
+    ret->w.not_before_ms = time_ms(status, "notBefore");
+    ret->w.placement = training_cards(queue, json_get(status, "cards"), arena);
+    ret->w.claim = training_cards(queue, json_get(status, "reserved"), arena);
+    ret->run = (uint32_t)json_int(json_get(status, "run"), 0);
+    ret->run_first_epoch = (uint32_t)json_int(json_get(status, "runFirstEpoch"), 0);
+    ret->refusals = (uint32_t)json_int(json_get(status, "refusals"), 0);
+    ret->peak_mib = json_int(json_get(status, "peakMemoryMiB"), 0);
+    ret->lost_ms = seconds_ms(json_get(status, "lostSeconds"));
+    ret->waited_ms = seconds_ms(json_get(status, "waitedSeconds"));
+    ret->ran_ms = seconds_ms(json_get(status, "ranSeconds"));
+    ret->placed_ms = time_ms(status, "runPlaced");
+    ret->first_start_ms = time_ms(status, "startTime");
+    ret->since_ms = time_ms(status, "phaseSince");
+    ret->finished_ms = time_ms(status, "completionTime");
+    ret->no_stop_epoch = json_int(json_get(status, "noStopEpoch"), -1);
+    ret->last_epoch_s = last_epoch_s(status);
+    ret->reason = (char *)json_get_string(status, "reason");
+    ret->trouble = (char *)json_get_string(status, "trouble");
+    training_stop(json_get(status, "stop"), &ret->stop);
 }

@@ -54,6 +54,7 @@ static void read_node(struct queue *queue, uint32_t i, const struct json *doc, s
 {
     struct queue_node *of = &queue->nodes.v[i];
 
+    of->there = doc != NULL;
     of->ready = doc && condition_is(json_get(doc, "status"), "Ready", "True");
     node->name = of->name;
     node->unschedulable = !of->ready || json_bool(json_at(doc, "spec.unschedulable"));
@@ -125,8 +126,8 @@ bool world_read(struct queue *queue)
         queue->cluster_arena = arena;
         queue->world++;
         queue->cluster = (struct cluster){nodes, (uint32_t)queue->nodes.len};
-        if (queue->live)
-            live_cluster(queue->live, &queue->cluster);
+        if (queue->life)
+            life_cluster(queue->life, &queue->cluster);
         arena_done(&old);
     }
     return true;

@@ -40,7 +40,7 @@ print("end", done, flush=True)
 
 def start(folder, *flags, gpus=CARDS, env=None):
     cards = ["--gpus", gpus] if gpus else []
-    return harness.Daemon(folder, "--agent", "on", *cards, "--min-run", "0", "--stop-wait", "5", *flags,
+    return harness.Daemon(folder, "--agent", "on", *cards, "--min-run", "0", "--stop-wait", "5", "--claim-notice", "2", *flags,
                           env={"BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER), **(env or {})})
 
 

@@ -40,7 +40,7 @@ def test_a_training_job_runs_to_its_end(node):
     submit(node, training("one", "ann", epochs=3))
     row = state(node, "one", "Succeeded")
     assert row["epochsDone"] == 3 and row["restarts"] == 0 and row["gpuHours"] > 0
-    assert states(row) == ["Pending", "Running", "Succeeded"]
+    assert states(row) == ["Pending", "Starting", "Running", "Succeeded"]
     assert [e["epoch"] for e in row["epochs"]] == [1, 2, 3]
     line = node.kubectl("get", "trainingjobs", "one").ok().splitlines()[1].split()
     assert line[:3] == ["one", "Succeeded", "3/3"]
@@ -135,17 +135,19 @@ def test_disabled_sharing_is_absolute(node):
     assert all(found[f"x{i}"]["cards"][0]["index"] != mine for i in range(3))
 
 
+def gpu_job(name, user, gpus, **spec):
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "labels": {"user": user}},
+            "spec": {**spec, "template": {"metadata": {"labels": {"user": user}},
+                                          "spec": gpu_pod("x", HOLD, gpus=gpus)["spec"]}}}
+
+
 def test_pods_and_jobs_stand_in_the_same_queue(node):
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "batch", "labels": {"user": "cyd"}},
-           "spec": {"backoffLimit": 0, "template": {
-               "metadata": {"labels": {"user": "cyd"}},
-               "spec": gpu_pod("x", HOLD, gpus=3)["spec"]}}}
-    podkit.create(node, job)
+    podkit.create(node, gpu_job("batch", "cyd", 3, backoffLimit=1))
     harness.wait(lambda: rows(node).get("batch", {}).get("state") == "Running", "the Job runs")
     podkit.create(node, gpu_pod("first", "sleep 3", labels={"user": "dan"}))
     podkit.phase(node, "first", "Running", "Succeeded")
     podkit.create(node, gpu_pod("second", "sleep 1", labels={"user": "eve"}))
-    # eve's first GPU displaces cyd's job of three; it is requeued, not failed, although backoffLimit is 0.
+    # eve's first GPU displaces cyd's job of three; it is requeued, and its backoffLimit is as it was.
     podkit.phase(node, "second", "Running", "Succeeded")
     found = harness.wait(lambda: node.kubectl("get", "job", "batch", "-o", "json").json(), "the job")
     assert not found["status"].get("failed") and not any(c["type"] == "Failed" for c in found["status"].get("conditions", []))
@@ -153,15 +155,26 @@ def test_pods_and_jobs_stand_in_the_same_queue(node):
     assert "eve's 1st GPU job second" in json.dumps(row["history"])
 
 
-def test_a_pod_without_a_label_is_its_makers(node):
-    podkit.create(node, gpu_pod("plain", HOLD, gpus=4))
+def test_a_job_that_is_not_to_be_retried_is_not_displaced(node):
+    podkit.create(node, gpu_job("once", "cyd", 4, backoffLimit=0))
+    harness.wait(lambda: rows(node).get("once", {}).get("state") == "Running", "the Job runs")
+    submit(node, training("hers", "eve", epochs=3))
+    until(node, "hers", lambda row: row["position"] == 1 and row["state"] == "Pending", "waits")
+    assert rows(node)["once"]["state"] == "Running"
+
+
+def test_a_bare_pod_goes_by_claim_alone_and_after_a_notice(node):
+    podkit.create(node, gpu_pod("plain", "echo here I am; " + HOLD, gpus=4))
     podkit.phase(node, "plain", "Running")
     assert rows(node)["plain"]["user"] == "root"
     podkit.create(node, gpu_pod("known", "sleep 1", gpus=2, labels={"user": "ann"}))
+    until(node, "known", lambda row: row["position"] == 1, "waits")
+    assert rows(node)["plain"]["state"] == "Running"
+    node.request("POST", "/v1/queue/known/claim")
+    until(node, "plain", lambda row: row["state"] == "Stopping", "its owner has notice")
     podkit.phase(node, "known", "Running", "Succeeded")
-    row = harness.wait(lambda: node.get("/v1/history?limit=20")["jobs"], "history")
-    gone = next(r for r in row if r["name"] == "plain")
-    assert gone["state"] == "Preempted" and "ann's 2nd GPU job known" in gone["reason"] and gone["user"] == "root"
+    gone = until(node, "plain", lambda row: row["state"] == "Preempted", "it has gone")
+    assert "ann's 2nd GPU job known" in gone["reason"] and gone["user"] == "root"
 
 
 def test_a_relabel_reranks_at_once(node):
@@ -287,6 +300,6 @@ def test_nothing_is_lost_or_run_twice_over_kill_9(tmp_path):
         for i in range(4):
             row = state(daemon, f"n{i}", "Succeeded")
             assert row["epochsDone"] == 6 and row["restarts"] == 0, row["history"]
-            assert states(row) == ["Pending", "Running", "Succeeded"]
+            assert states(row) == ["Pending", "Starting", "Running", "Succeeded"]
     finally:
         queuekit.close(daemon)

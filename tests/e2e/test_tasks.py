@@ -593,7 +593,8 @@ spec: {image: host, command: {{ image.command | tojson }}, maxEpochs: 2000, sing
 """
 PREEMPTED = {
     "job": ((DATA / "single-gpu-task.yaml.j2").read_text().replace(
-        "        mltask: mltask\n", "        mltask: mltask\n        user: '{{ global.creator }}'\n"),
+        "        mltask: mltask\n", "        mltask: mltask\n        user: '{{ global.creator }}'\n").replace(
+        "backoffLimit: 0", "backoffLimit: 1"),  # what is not to be retried is not displaced
         ["sh", "-c", "trap 'exit 0' TERM; sleep 100 & wait"]),
     "training": (TRAINING, ["python3", "-c", queuekit.SCRIPT.replace("EPOCH\", \"0.2", "EPOCH\", \"0.1")]),
 }
