@@ -108,17 +108,21 @@ static struct finding check_daemon(struct cli *cli, const struct place *place, c
 static struct finding check_agent(struct cli *cli, const struct place *place, const char *detail)
 {
     struct reply reply;
-    const char *text = NULL;
+    const char *text = NULL, *warning = NULL;
 
     (void)detail;
     if ((cli->server || socket_answers(place->socket, NULL)) &&
         cli_ask(cli, &(struct call){.method = "GET", .target = "/v1/status"}, &reply) == CLI_OK &&
-        reply.status == 200)
+        reply.status == 200) {
         text = json_string(json_get(reply.doc, "agent"));
+        warning = json_string(json_get(reply.doc, "agentWarning"));
+    }
     if (!text && geteuid() != 0)
         return FOUND(cli, INFO, "start berthd as root", "pods do not run: containers need root");
     if (!text)
         return FOUND(cli, INFO, NULL, "told when the daemon runs");
+    if (warning)
+        return FOUND(cli, WARN, NULL, "%s; %s", text, warning);
     return FOUND(cli, starts_with(text, "on") ? OK : WARN,
                  starts_with(text, "on") ? NULL : "docs/pods.md says what it needs", "%s", text);
 }

@@ -7,8 +7,9 @@
 /* Rows of the answer that are shown as they are. */
 static const struct {
     const char *title, *key;
-} fields[] = {{"version", "version"}, {"http", "http"},   {"https", "https"},      {"socket", "socket"},
-              {"data", "dataDir"},    {"agent", "agent"}, {"revision", "revision"}};
+} fields[] = {{"version", "version"},      {"http", "http"},        {"https", "https"},
+              {"socket", "socket"},        {"data", "dataDir"},     {"agent", "agent"},
+              {"warning", "agentWarning"}, {"revision", "revision"}};
 
 static void print_size(int64_t bytes)
 {

@@ -42,6 +42,7 @@ struct agent {
     char *cgroup; /* all containers are below it */
     char *run_dir;
     char *text;        /* what was found, in words */
+    char *warning;     /* why it is not the usual OCI runtime; NULL: it is */
     int64_t heartbeat; /* of the Node, monotonic */
     bool disk_short, memory_short;
 };
@@ -262,7 +263,7 @@ static int open_runtime(struct agent *agent, const struct daemon_config *config,
     const char *shim = getenv("BERTH_SHIM");
 
     runtime.shim_path = shim;
-    return runtime_new(agent->loop, &runtime, &agent->rt, err);
+    return runtime_open(agent->loop, &runtime, &agent->rt, &agent->warning, err);
 }
 
 size_t agent_registries(const struct daemon_config *config, struct images_registry *ret)
@@ -423,6 +424,8 @@ int agent_new(struct loop *loop, struct registry *registry, const struct daemon_
                              runtime_cgroups_text(agent->rt), podnet_mode_text(agent->net),
                              gpu_source(agent->gpus), agent->engine->ops->claims_text(agent->engine));
     log_info("node agent: %s", agent->text);
+    if (agent->warning)
+        log_warn("%s; using %s", agent->warning, runtime_oci_path(agent->rt));
     *ret = TAKE_PTR(agent);
     return 0;
 }
@@ -445,6 +448,7 @@ void agent_free(struct agent *agent)
     free(agent->node_name);
     free(agent->cgroup);
     free(agent->text);
+    free(agent->warning);
     free(agent);
 }
 
@@ -456,6 +460,11 @@ struct engine *agent_engine(const struct agent *agent)
 const char *agent_text(const struct agent *agent)
 {
     return agent->text;
+}
+
+const char *agent_warning(const struct agent *agent)
+{
+    return agent ? agent->warning : NULL;
 }
 
 struct podnet *agent_net(struct agent *agent)

@@ -20,6 +20,8 @@ void agent_free(struct agent *agent);
 DEFINE_CLEANUP(struct agent *, agent_free);
 struct engine *agent_engine(const struct agent *agent); /* lives as long as the agent; NULL agent: NULL */
 const char *agent_text(const struct agent *agent);      /* what it works with; lives as long as the agent */
+/* What does not work here; NULL: nothing, or no agent. */
+const char *agent_warning(const struct agent *agent);
 /* There is none: the Node says why, and so do pods that wait. */
 void agent_say_off(struct registry *registry, const char *node_name, const char *why);
 struct images;

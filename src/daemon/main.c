@@ -125,6 +125,8 @@ static void status_members(void *arg, struct arena *arena, struct json *doc)
     json_set_string(arena, doc, "dataDir", d->config.data_dir);
     json_set_string(arena, doc, "node", d->config.node_name);
     json_set_string(arena, doc, "agent", d->agent_text);
+    if (agent_warning(d->agent))
+        json_set_string(arena, doc, "agentWarning", agent_warning(d->agent));
     json_set_int(arena, doc, "pid", getpid());
 }
 

@@ -45,6 +45,11 @@ struct runtime_config {
 /* ERR_NOT_FOUND: no OCI runtime, no shim. ERR_UNSUPPORTED: no usable cgroups, not root. Config is copied. */
 int runtime_new(struct loop *loop, const struct runtime_config *config, struct runtime **ret,
                 struct err *err);
+/* The same with an OCI runtime that works: one container is run to its end first (some 50 ms, waited for
+ * here), by config->oci_runtime, or by crun and, where that cannot, by runc. *warning: why it is not crun;
+ * NULL where all is well; free it. ERR_UNSUPPORTED: also when none can, with what each said. */
+int runtime_open(struct loop *loop, const struct runtime_config *config, struct runtime **ret, char **warning,
+                 struct err *err);
 /* NULL is fine. Containers go on; their handles are gone and no callback comes any more. Free
  * streams before. */
 void runtime_free(struct runtime *rt);

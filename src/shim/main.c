@@ -53,6 +53,8 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "pause") == 0)
         return pause_here();
+    if (argc == 2 && strcmp(argv[1], "try") == 0) /* in the container that shows that containers work */
+        return 0;
     if (argc == 3 && strcmp(argv[1], "serve") == 0) {
         shim_close_others(false);
         if (!oci_sealed())
