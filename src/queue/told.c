@@ -30,6 +30,7 @@ static void tell(struct queue *queue, const struct unit *unit, enum inbox_kind k
                                     .text = effect->text,
                                     .by = by ? by : user_of(queue, stop ? stop->by : NULL),
                                     .by_job = stop ? stop->by_name : NULL,
+                                    .pod = unit->kind == KIND_POD ? unit->uid : unit->pod,
                                     .once = !again                   ? NULL
                                             : unit->kind == KIND_POD ? unit->uid
                                                                      : run,
@@ -71,9 +72,24 @@ void told_effect(struct queue *queue, const struct unit *unit, const struct life
     }
 }
 
+/* Uid of the pod of a Job that failed last, as far as it is there. */
+static void see_failed(void *arg, const struct object *object)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct object **last = arg;
+
+    if (object->kind->id == KIND_POD && (!*last || object->rv > (*last)->rv) &&
+        streq(json_at_string(object_json(object, &arena), "status.phase"), "Failed"))
+        *last = object;
+}
+
 void told_job(struct queue *queue, const struct object *job, enum phase phase, const char *user,
               const char *reason)
 {
+    const struct object *failed = NULL;
+
+    if (phase == PHASE_FAILED)
+        store_dependents(queue->store, job->uid, see_failed, &failed);
     if (phase == PHASE_SUCCEEDED || phase == PHASE_FAILED)
         inbox_tell(queue->config.inbox,
                    &(struct inbox_item){.user = user,
@@ -81,6 +97,7 @@ void told_job(struct queue *queue, const struct object *job, enum phase phase, c
                                         .job = job->uid,
                                         .ns = job->ns,
                                         .name = job->name,
+                                        .pod = failed ? failed->uid : NULL,
                                         .text = reason && *reason       ? reason
                                                 : phase == PHASE_FAILED ? "failed"
                                                                         : "finished",

@@ -14,7 +14,7 @@ import queuekit
 from queuekit import gpu_pod, rows, state, submit, training, until
 
 pytestmark = podkit.needs
-HOLD = "trap 'exit 0' TERM; sleep 100 & wait"
+OTHER = "games"  # a user that every Debian has
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def emptied(request):
     yield
     if "node" in request.fixturenames:
         daemon = request.getfixturevalue("node")
-        daemon.kubectl("delete", "trainingjobs,jobs,pods", "--all", "--grace-period=1", timeout=60).ok()
+        daemon.kubectl("delete", "trainingjobs,jobs,pods", "--all", "--all-namespaces", "--grace-period=1", timeout=60).ok()
         harness.wait(lambda: not rows(daemon), "the queue is empty", 20)
 
 
@@ -72,9 +72,9 @@ def test_an_end_told_before_a_crash_is_told_once(node):
     assert len(items(node, "uri")) == 1
 
 
-def test_a_failure_is_told_with_its_exit_code(node):
-    submit(node, training("broken", "fay", command=["sh", "-c", "exit 3"]))
-    assert "exit code 3" in hear(node, "fay", "failed", "broken")["text"]
+def test_a_failure_is_told_with_its_exit_code_and_last_line(node):
+    submit(node, training("broken", "fay", command=["sh", "-c", "echo start; echo 'ValueError: no data' >&2; exit 3"]))
+    assert hear(node, "fay", "failed", "broken")["text"] == "exit code 3; its last line: ValueError: no data"
 
 
 def test_a_preempted_job_names_who_it_was_for(node):
@@ -88,28 +88,28 @@ def test_a_preempted_job_names_who_it_was_for(node):
 
 
 def test_a_job_that_somebody_else_cancels_is_told_and_an_own_cancel_is_not(node):
-    node.berth("user", "add", "cora").ok()
-    mine = token_of(node, "cora")
+    node.berth("user", "add", OTHER).ok()
+    mine = token_of(node, OTHER)
     for name in ("own", "others"):
-        answer = node.request("POST", queuekit.API.format("cora"), via="http", token=mine,
-                              body=training(name, "cora", epochs=1000, ns="cora"))
+        answer = node.request("POST", queuekit.API.format(OTHER), via="http", token=mine,
+                              body=training(name, OTHER, epochs=1000, ns=OTHER))
         assert answer.code == 201, answer.body
-        state(node, f"cora/{name}", "Running")
-    node.post("/v1/queue/cora/own/cancel", {}, via="http", token=mine)
-    node.post("/v1/queue/cora/others/cancel", {})
-    assert "cancelled by" in hear(node, "cora", "cancelled", "others")["text"]
-    state(node, "cora/own", "Cancelled")
-    assert not told(node, "cora", "cancelled", "own")
+        state(node, f"{OTHER}/{name}", "Running")
+    node.post(f"/v1/queue/{OTHER}/own/cancel", {}, via="http", token=mine)
+    node.post(f"/v1/queue/{OTHER}/others/cancel", {})
+    assert "cancelled by" in hear(node, OTHER, "cancelled", "others")["text"]
+    state(node, f"{OTHER}/own", "Cancelled")
+    assert not told(node, OTHER, "cancelled", "own")
 
 
 def test_ends_of_pods_and_jobs_are_told(node):
-    podkit.create(node, gpu_pod("single", "exit 4", labels={"user": "pia"}))
+    podkit.create(node, gpu_pod("single", "echo no disk; exit 4", labels={"user": "pia"}))
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "batch", "namespace": "default",
                                                                  "labels": {"user": "pia"}},
            "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": {"user": "pia"}}, "spec": gpu_pod(
                "x", "exit 0")["spec"]}}}
     assert node.request("POST", "/apis/batch/v1/namespaces/default/jobs", body=job).code == 201
-    hear(node, "pia", "failed", "single")
+    assert "last line: no disk" in hear(node, "pia", "failed", "single")["text"]
     hear(node, "pia", "succeeded", "batch")
     assert len(items(node, "pia")) == 2
 
