@@ -40,10 +40,16 @@ struct local_pod *local_find(const struct local_engine *engine, const char *uid)
     return map_get(engine->pods, str_from(uid));
 }
 
+static void seen(struct local_engine *engine, const struct object *object);
+
 void local_pod_gone(struct local_pod *pod)
 {
+    const struct object *object = store_by_uid(pod->engine->store, pod->uid);
+
     map_remove(pod->engine->pods, str_from(pod->uid));
     pod->dead = true;
+    if (object) /* it may have got a node again meanwhile */
+        seen(pod->engine, object);
 }
 
 void local_free(struct local_engine *engine)
@@ -168,13 +174,19 @@ static void seen(struct local_engine *engine, const struct object *object)
 {
     struct local_pod *pod = local_find(engine, object->uid);
 
-    if (!is_ours(engine, object))
+    if (!is_ours(engine, object)) {
+        if (pod)
+            release_pod(pod);
+        return;
+    }
+    if (pod && pod->released) /* what is left of its last time here goes first */
         return;
     if (pod) {
         pod_take(pod, object);
         volumes_update(pod, false, NULL);
     } else {
         pod = local_pod_new(engine, object);
+        pod->stale = release_begun(pod);
         map_set(engine->pods, str_from(object->uid), pod);
     }
     pod_queue(pod);

@@ -104,6 +104,8 @@ struct local_pod {
     struct settle *settle;     /* settle.c: under way */
     bool settled, wants_settled, status_changed, settle_failed;
     int64_t stop_from;      /* monotonic: when its end began; 0: not yet */
+    bool released;          /* it has lost its node: release.c */
+    bool stale;             /* what an earlier daemon left of it belongs to an earlier binding */
     bool queued, dead;      /* dead: to be freed when nothing is pending */
     struct local_pod *next; /* in the queue */
 };
@@ -143,7 +145,8 @@ struct local_engine {
     struct pod_log *readers; /* that follow a container */
     VEC(char *) trash;       /* trash.c */
     struct loop_child *trash_rm;
-    VEC(char *) slots; /* slots.c: free ones */
+    unsigned trash_last; /* number of the newest name */
+    VEC(char *) slots;   /* slots.c: free ones */
     unsigned slot_last;
     unsigned turns;               /* turns.c: pods that are being made ready */
     VEC(char *) turn_line;        /* uids of those that wait for it */
@@ -208,8 +211,14 @@ void sandbox_leave(struct local_pod *pod, bool forget); /* forget: logs and fold
 void sandbox_write_hosts(struct local_pod *pod);        /* again, where it has one */
 
 /* trash.c */
-void sandbox_remove_tree(struct local_engine *engine, const char *path);
+void sandbox_remove_tree(struct local_engine *engine, const char *path); /* the name is free at once */
+bool trash_is(const char *name); /* of an entry of a folder: something that is being removed */
 void trash_done(struct local_engine *engine);
+
+/* release.c: a pod that has lost its node, and may get one again. */
+void release_pod(struct local_pod *pod);
+bool release_begun(const struct local_pod *pod); /* by an earlier daemon, which did not come to its end */
+void release_sweep(struct local_engine *engine); /* folders of those, after their containers have gone */
 
 /* settle.c */
 bool pod_settled(
@@ -393,6 +402,7 @@ int64_t usage_pids_max(void); /* so that one container cannot leave the machine 
 bool usage_of_node(void *engine, const char *node, struct pod_usage *ret);
 
 /* sweep.c: what an earlier engine left. */
+void sweep_folder(struct local_engine *engine, const char *path); /* with what is mounted below it */
 void sweep_start(struct local_engine *engine);
 
 /* dial.c: as podnet_dial, also for pods in the host's network. */

@@ -195,7 +195,7 @@ static bool has_log(const char *dir)
 
 bool keeper_through(struct local_pod *pod)
 {
-    if (!pod->engine->log_dir || pod->log_kept)
+    if (!pod->engine->log_dir || pod->log_kept || pod->released)
         return true;
     if (pod->log_asked)
         return false;
@@ -213,7 +213,8 @@ bool keeper_take(struct local_engine *engine, const char *uid)
 {
     CLEANUP(free) char *dir = mem_printf("%s/pods/%s", engine->data_dir, uid);
 
-    if (!engine->log_dir || !has_log(dir))
+    if (!engine->log_dir || !has_log(dir) ||
+        store_by_uid(engine->store, uid)) /* that one is only without a node */
         return false;
     keep_ask(engine, uid);
     return true;

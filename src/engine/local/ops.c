@@ -269,7 +269,7 @@ static void stream_free(struct pod_stream *stream)
 {
     struct local_pod *pod = local_find(stream->engine, stream->uid);
 
-    if (pod)
+    if (pod && pod->streams) /* it may be here for the second time */
         pod->streams--;
     stream->engine->streams--;
     runtime_stream_free(stream->stream);

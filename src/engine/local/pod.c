@@ -130,7 +130,7 @@ int pod_adopt(struct local_pod *pod, const char *id)
         return -1;
     container = mem_strndup(name, (size_t)(number - name));
     run = pod_run(pod, container);
-    if (!run || run->container || pod->facts.ended)
+    if (!run || run->container || pod->facts.ended || pod->stale)
         return -1;
     ctr = &pod->facts.ctrs[run->at];
     if (n == ctr->restarts + 1 && ctr->state == CTR_EXITED)
@@ -158,6 +158,8 @@ static bool edit_status(void *arg, struct arena *arena, struct json *doc)
     const struct status_writing *writing = arg;
     const struct json *before = json_copy(arena, json_get(doc, "status"));
 
+    if (!streq(json_at_string(doc, "spec.nodeName"), writing->pod->engine->node_name))
+        return false; /* it has just lost its node: nothing more is to be said of it */
     status_write(arena, doc, &writing->pod->facts, writing->plan, writing->now);
     if (json_equal(before, json_get(doc, "status")))
         return false;
@@ -202,7 +204,7 @@ static int64_t grace_of(const struct local_pod *pod)
 {
     const struct json *spec = json_at(pod->doc, "spec.terminationGracePeriodSeconds");
 
-    if (!pod->object)
+    if (!pod->object && !pod->released)
         return 0;
     return shutdown_grace(pod->engine, json_int(json_at(pod->doc, "metadata.deletionGracePeriodSeconds"),
                                                 json_int(spec, LOCAL_GRACE_SEC)));

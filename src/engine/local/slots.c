@@ -75,7 +75,7 @@ void slots_sweep(struct local_engine *engine)
     while (list && (entry = readdir(list))) {
         CLEANUP(free) char *path = mem_printf("%s/%s", dir, entry->d_name);
 
-        if (entry->d_name[0] != '.' && !in_use(engine, path))
+        if (trash_is(entry->d_name) || (entry->d_name[0] != '.' && !in_use(engine, path)))
             sandbox_remove_tree(engine, path);
     }
     if (list)

@@ -66,7 +66,7 @@ static bool keep_id(void *arg, const char *id)
 
     if (strlen(id) > UID_LEN && id[UID_LEN] == '_')
         return runtime_get(engine->rt, id) != NULL;
-    return pod && !pod->facts.ended;
+    return pod && !pod->facts.ended && !pod->stale;
 }
 
 static void cleaned(void *arg, const char *sentence)
@@ -113,20 +113,25 @@ static void unmount_below(const char *dir)
     }
 }
 
+void sweep_folder(struct local_engine *engine, const char *path)
+{
+    unmount_below(path);
+    sandbox_remove_tree(engine, path);
+}
+
 static void remove_folders(struct local_engine *engine, const char *above)
 {
     CLEANUP(free) char *pods = mem_printf("%s/pods", above);
     DIR *dir = opendir(pods);
     const struct dirent *entry;
 
-    while (dir && (entry = readdir(dir)))
-        if (entry->d_name[0] != '.' && !local_find(engine, entry->d_name)) {
-            CLEANUP(free) char *path = mem_printf("%s/%s", pods, entry->d_name);
+    while (dir && (entry = readdir(dir))) {
+        CLEANUP(free) char *path = mem_printf("%s/%s", pods, entry->d_name);
 
-            unmount_below(path);
-            if (!keeper_take(engine, entry->d_name))
-                sandbox_remove_tree(engine, path);
-        }
+        if (trash_is(entry->d_name) || (entry->d_name[0] != '.' && !local_find(engine, entry->d_name) &&
+                                        !keeper_take(engine, entry->d_name)))
+            sweep_folder(engine, path);
+    }
     if (dir)
         closedir(dir);
 }
@@ -139,6 +144,7 @@ void sweep_start(struct local_engine *engine)
     images_sweep(engine->images, keep_id, engine);
     slots_sweep(engine);
     remove_networks(engine);
+    release_sweep(engine);
     remove_folders(engine, engine->data_dir);
     remove_folders(engine, engine->run_dir);
 }

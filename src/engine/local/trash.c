@@ -1,12 +1,16 @@
 /* Trees of files that are to go: by rm in a process of its own, since a volume may hold millions of files.
- * One at a time; what comes meanwhile is gathered for the next. What is not begun when the daemon ends is
- * found by its next start. */
+ * One at a time; what comes meanwhile is gathered for the next. Each is renamed first, to .gone-N-NAME beside
+ * it: its name is free at once, and what is not through when the daemon ends is found by its next start. */
 #include "engine/local/internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <unistd.h>
 
 #define TRASH_AT_ONCE 200 /* paths of one rm */
+#define PREFIX        ".gone-"
+#define NAMES_MAX     1000 /* tries for a name that nothing has */
 
 extern char **environ;
 
@@ -20,8 +24,9 @@ static void emptied(void *arg, pid_t pid, int status)
     (void)status;
     loop_child_free(engine->trash_rm);
     engine->trash_rm = NULL;
-    claims_sweep(engine);
     empty(engine);
+    if (!engine->trash_rm) /* what is left of a folder still counts for its number */
+        claims_sweep(engine);
 }
 
 static void empty(struct local_engine *engine)
@@ -46,11 +51,29 @@ static void empty(struct local_engine *engine)
     memmove(engine->trash.v, engine->trash.v + n, engine->trash.len * sizeof(*engine->trash.v));
 }
 
+bool trash_is(const char *name)
+{
+    return starts_with(name, PREFIX);
+}
+
 void sandbox_remove_tree(struct local_engine *engine, const char *path)
 {
+    const char *name = strrchr(path, '/') + 1;
+    char *aside = NULL;
+
     if (access(path, F_OK) < 0)
         return;
-    vec_push(&engine->trash, mem_strdup(path));
+    for (unsigned n = 0; !trash_is(name) && !aside && n < NAMES_MAX; n++) {
+        CLEANUP(free)
+        char *free_name =
+            mem_printf("%.*s" PREFIX "%u-%s", (int)(name - path), path, engine->trash_last++, name);
+
+        if (renameat2(AT_FDCWD, path, AT_FDCWD, free_name, RENAME_NOREPLACE) == 0)
+            aside = TAKE_PTR(free_name);
+        else if (errno != EEXIST)
+            break;
+    }
+    vec_push(&engine->trash, aside ? aside : mem_strdup(path));
     empty(engine);
 }
 
