@@ -43,6 +43,14 @@ static bool limit(void *arg, const char *pod_uid, uint32_t card, int64_t mib)
     return engine_limit(service->engine, pod_uid, card, mib);
 }
 
+static const char *last_line(void *arg, struct arena *arena, const char *pod_uid)
+{
+    const struct queue_service *service = arg;
+    char line[ENGINE_LINE_MAX];
+
+    return engine_last_line(service->engine, pod_uid, NULL, line) ? arena_strdup(arena, line) : NULL;
+}
+
 /* Output of work that may be looked at when its pods have gone: under the uid of its row. */
 static const char *keep_log(void *arg, const struct json *pod, struct arena *arena)
 {
@@ -96,6 +104,7 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
                                  .options = &options,
                                  .token = token,
                                  .home = home,
+                                 .last_line = last_line,
                                  .pod_alive = pod_alive,
                                  .limit = limit,
                                  .arg = service};
