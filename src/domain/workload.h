@@ -66,7 +66,9 @@ struct workload {
     int64_t saved_ms;   /* when its last epoch ended, in this incarnation; 0: not yet */
 
     uint64_t attained_gpu_ms; /* of all incarnations before this one */
-    int64_t queue_ms;         /* las: when it came into the queue it is in; 0: as it was submitted */
+    int64_t queue_ms;         /* las: its place among those that wait; 0: as it was submitted */
+    int64_t queue_run_ms;     /* las: when it had come to run before it was stopped */
+    uint32_t queue;           /* las, as Tiresias' simulator: the queue it was found to be in */
     uint32_t restarts, probes;
 };
 

@@ -107,12 +107,14 @@ struct sched_policy {
     void (*decide)(struct book *book, struct plan *plan);
     /* When a running job's place in the order changes by itself; INT64_MAX: never. NULL: never. */
     int64_t (*next_ms)(const struct book *book, uint32_t job);
+    /* A decision was taken: what it found out about a running job is noted in it. NULL: nothing. */
+    void (*looked)(const struct sched_options *options, struct workload *w, int64_t now);
     bool timed;         /* keys of running jobs change as time goes by */
     bool timed_waiting; /* and those of waiting jobs */
 };
 
-/* When a job came into the queue of las it is in. */
-int64_t las_queue_ms(const struct sched_options *options, const struct workload *w, int64_t now);
+/* Notes where a running job that stops now will stand in the queues of las. */
+void las_stopped(const struct sched_options *options, struct workload *w, int64_t now);
 
 extern const struct sched_policy policy_fair, policy_fifo, policy_srtf, policy_las, policy_pressure,
     policy_berth;

@@ -263,7 +263,7 @@ static int stopped(struct live *live, uint32_t job, const struct live_event *eve
         return err_set(err, ERR_CONFLICT, "job '%s' would be %s: it does not wait", w->name ? w->name : "",
                        phase_name(next));
     book_use(&live->book, job, -1);
-    w->queue_ms = las_queue_ms(&live->view.options, w, event->at_ms);
+    las_stopped(&live->view.options, w, event->at_ms);
     w->attained_gpu_ms = workload_attained(w, event->at_ms);
     w->phase = next;
     w->started_ms = w->saved_ms = w->stop_by_ms = 0;
@@ -412,6 +412,9 @@ static void decide(struct live *live, int64_t now_ms, struct plan *plan, bool ex
     book_decide(book, plan);
     if (explain)
         explain_waits(book, plan);
+    VEC_EACH(&book->running, key)
+        if (book->policy->looked && !explain)
+            book->policy->looked(&live->view.options, &live->jobs.v[key->job], now_ms);
     free(book->space.nodes);
     free(book->space.cards);
     book->space = kept;

@@ -274,7 +274,6 @@ static void arrive(struct run *run, uint32_t index)
     struct live_event event = {.type = LIVE_ADD, .at_ms = ms_of(run->now)};
 
     event.workload = (struct workload){.id = index + 1,
-                                       .name = job->name,
                                        .user = job->user,
                                        .priority = job->priority,
                                        .demand = demand_of(run, index),
@@ -548,25 +547,12 @@ static int run_rounds(struct run *run, struct err *err)
     return 0;
 }
 
-/* When the first running job passes into the next queue of las. */
+/* When time alone changes the order: las. */
 static double next_crossing(const struct run *run)
 {
-    double first = INFINITY;
+    int64_t at = live_next_ms(run->live, ms_of(run->now));
 
-    if (!streq(run->options->policy, "las"))
-        return first;
-    for (size_t i = 0; i < run->heap.len; i++) {
-        const struct run_job *j = run->heap.v[i];
-
-        for (size_t k = 0; k < LAS_SPLITS; k++) {
-            double split = (double)(k == 0 ? run->sched.las_split_ms : run->sched.las_split2_ms) / 1000;
-            double had = j->gpu_s + (run->now - j->last_s) * j->at.gpus;
-
-            if (split > 0 && had <= split)
-                first = fmin(first, run->now + (split - had) / j->at.gpus + 0.01);
-        }
-    }
-    return first;
+    return at == INT64_MAX ? INFINITY : (double)at / 1000;
 }
 
 /* What is due by now. Returns whether the scheduler should look. */

@@ -285,7 +285,7 @@ static void test_published_results_come_out_again(void **state)
         {"pollux64", "w2", NULL, NULL, "las", 5145.0, 58422.5, 85625, 0.001, 0, 0},
         {"philly-vc", NULL, NULL, NULL, "fifo", 32024, 107495, 2333763, 0.01, 0, 0},
         {"philly-vc", NULL, NULL, NULL, "srtf", 9347, 132792, 2408043, 0.01, 0, 0},
-        {"philly-vc", NULL, NULL, NULL, "las", 10699, 132619, 2327088, 0.01, 0, 0},
+        {"philly-vc", NULL, NULL, NULL, "las", 10699, 132619, 2327088, 0.0001, 0, 0},
         {"openb", "default", NULL, NULL, "bestfit", 0, 0, 0, 0, 93.08, 0.5},
         {"openb", "gpushare100", NULL, NULL, "fgd", 0, 0, 0, 0, 86.9, 0.5},
     };
