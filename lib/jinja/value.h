@@ -163,10 +163,6 @@ struct jv jv_dict(struct jdict *dict);
 
 /* ---- asking ---- */
 
-static inline bool jv_is_str(struct jv v)
-{
-    return v.type == JV_STR;
-}
 static inline bool jv_is_int(struct jv v) /* as Python: bool is one */
 {
     return v.type == JV_INT || v.type == JV_BOOL || v.type == JV_BIG;

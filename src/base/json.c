@@ -377,11 +377,6 @@ struct json *json_new_int(struct arena *arena, int64_t n)
     return box(arena, json_of_int(n));
 }
 
-struct json *json_new_bool(struct arena *arena, bool b)
-{
-    return box(arena, json_of_bool(b));
-}
-
 struct json *json_new_null(struct arena *arena)
 {
     return box(arena, (struct json){.type = JSON_NULL});

@@ -111,7 +111,6 @@ struct json *json_new_object(struct arena *arena);
 struct json *json_new_array(struct arena *arena);
 struct json *json_new_string(struct arena *arena, const char *s); /* NULL gives a null value */
 struct json *json_new_int(struct arena *arena, int64_t n);
-struct json *json_new_bool(struct arena *arena, bool b);
 struct json *json_new_null(struct arena *arena);
 struct json json_of_str(struct arena *arena, struct str s);
 struct json json_of_string_ref(const char *s);

@@ -56,11 +56,3 @@ void kubeconfig_write(struct buf *buf, const struct kubeconfig *config)
     json_set_string(&arena, doc, "current-context", context);
     yaml_write(buf, doc);
 }
-
-int kubeconfig_save(const char *path, const struct kubeconfig *config, struct err *err)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-
-    kubeconfig_write(&text, config);
-    return file_write_atomic(path, buf_view(&text), 0600, err);
-}

@@ -18,5 +18,3 @@ struct kubeconfig {
 
 /* Adds the YAML text to buf. */
 void kubeconfig_write(struct buf *buf, const struct kubeconfig *config);
-/* The same as a file of mode 0600, replaced in one step. */
-int kubeconfig_save(const char *path, const struct kubeconfig *config, struct err *err);

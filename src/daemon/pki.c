@@ -32,7 +32,6 @@ struct pki {
     X509 *ca;
     EVP_PKEY *ca_key;
     char *ca_pem, *ca_path, *ca_key_path, *server_path, *server_key_path;
-    bool server_renewed;
 };
 
 enum usage { USAGE_CA, USAGE_SERVER, USAGE_CLIENT };
@@ -111,11 +110,6 @@ const char *pki_server_cert_path(const struct pki *pki)
 const char *pki_server_key_path(const struct pki *pki)
 {
     return pki->server_key_path;
-}
-
-bool pki_server_renewed(const struct pki *pki)
-{
-    return pki->server_renewed;
 }
 
 /* ---- PEM ---- */
@@ -450,7 +444,6 @@ static int server_open(struct pki *pki, GENERAL_NAMES *names, int64_t now_sec, s
     if (make_cert(&request, pki->ca, pki->ca_key, &cert, err) < 0 ||
         write_pair(cert, key, pki->server_path, pki->server_key_path, err) < 0)
         return -1;
-    pki->server_renewed = true;
     return 0;
 }
 

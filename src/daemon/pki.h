@@ -36,7 +36,6 @@ const char *pki_ca_pem(const struct pki *pki);
 const char *pki_ca_path(const struct pki *pki);
 const char *pki_server_cert_path(const struct pki *pki);
 const char *pki_server_key_path(const struct pki *pki);
-bool pki_server_renewed(const struct pki *pki); /* pki_open made a new server certificate */
 
 /* A certificate and its key, both PEM. */
 struct pki_pair {

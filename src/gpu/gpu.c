@@ -223,17 +223,6 @@ const struct gpu_card *gpu_at(const struct gpus *gpus, size_t i)
     return i < gpus->len ? &gpus->cards[i] : NULL;
 }
 
-const struct gpu_card *gpu_find(const struct gpus *gpus, const char *name)
-{
-    int64_t index = -1;
-    bool by_index = str_to_int(str_from(name), &index);
-
-    for (size_t i = 0; i < gpus->len; i++)
-        if (streq(gpus->cards[i].uuid, name) || (by_index && gpus->cards[i].index == index))
-            return &gpus->cards[i];
-    return NULL;
-}
-
 const char *gpu_source(const struct gpus *gpus)
 {
     return gpus->source.data;

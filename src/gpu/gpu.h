@@ -48,8 +48,7 @@ void gpu_close(struct gpus *gpus); /* NULL is fine */
 DEFINE_CLEANUP(struct gpus *, gpu_close);
 
 size_t gpu_count(const struct gpus *gpus);
-const struct gpu_card *gpu_at(const struct gpus *gpus, size_t i);           /* borrowed; in order of index */
-const struct gpu_card *gpu_find(const struct gpus *gpus, const char *name); /* index or uuid; NULL: none */
+const struct gpu_card *gpu_at(const struct gpus *gpus, size_t i); /* borrowed; in order of index */
 /* For `berth doctor`: "NVML 12.550.54, driver 550.54.15", "declared", "none (libnvidia-ml.so.1: cannot …)".
  */
 const char *gpu_source(const struct gpus *gpus);

@@ -185,7 +185,7 @@ void images_gc(struct images *images, struct images_gc *ret)
         items[len++] = (struct gc_item){
             .image = stored->image,
             .used = stored->used,
-            .busy = stored->mounts > 0 || now - stored->used < GRACE_NS || store_kept(images, stored->image),
+            .busy = stored->mounts > 0 || now - stored->used < GRACE_NS || store_kept(stored->image),
         };
     }
     gc_plan(items, len, now, age, bytes_needed(images));

@@ -75,27 +75,12 @@ void images_pinned(const struct images *images, const char *reference, char text
     image_ref_format(&ref, text);
 }
 
-static bool label_keeps(const struct image *image)
+bool store_kept(const struct image *image)
 {
     for (size_t i = 0; i < image->config.labels_len; i++)
         if (streq(image->config.labels[i].key, IMAGE_KEEP_LABEL))
             return streq(image->config.labels[i].value, "true");
     return false;
-}
-
-bool store_kept(const struct images *images, const struct image *image)
-{
-    size_t at = 0;
-    struct str key;
-    void *value;
-
-    while (map_next(images->names, &at, &key, &value)) {
-        const struct record_name *name = value;
-
-        if (name->keep && streq(name->id, image->id))
-            return true;
-    }
-    return label_keeps(image);
 }
 
 static int by_name(const void *a, const void *b)
@@ -107,15 +92,14 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static struct images_entry entry_of(const struct images *images, const char *name,
-                                    const struct stored *stored)
+static struct images_entry entry_of(const char *name, const struct stored *stored)
 {
     return (struct images_entry){
         .name = name,
         .image = stored->image,
         .used = stored->used,
         .in_use = stored->mounts > 0,
-        .keep = store_kept(images, stored->image),
+        .keep = store_kept(stored->image),
     };
 }
 
@@ -134,12 +118,12 @@ size_t images_list(const struct images *images, struct images_entry **ret)
         if (!stored)
             continue;
         map_set(named, str_from(name->id), name);
-        vec_push(&list, entry_of(images, name->name, stored));
+        vec_push(&list, entry_of(name->name, stored));
     }
     at = 0;
     while (map_next(images->stored, &at, &key, &value))
         if (!map_get(named, key))
-            vec_push(&list, entry_of(images, NULL, value));
+            vec_push(&list, entry_of(NULL, value));
     if (list.len > 0)
         qsort(list.v, list.len, sizeof(*list.v), by_name);
     *ret = list.v;
@@ -202,15 +186,6 @@ int store_load_name(struct images *images, const char *name, struct err *err)
     kept = mem_dup(&read, sizeof(read));
     name_free(map_set(images->names, str_from(name), kept));
     return 0;
-}
-
-static int write_name(struct images *images, const struct record_name *name, struct err *err)
-{
-    CLEANUP(free) char *path = record_name_path(images->dir, name->name);
-    CLEANUP(buf_done) struct buf text = {0};
-
-    record_name_write(&text, name);
-    return file_write_atomic(path, buf_view(&text), 0600, err);
 }
 
 static void drop_name(struct images *images, const char *reference)
@@ -296,38 +271,6 @@ int images_remove(struct images *images, const char *reference, struct err *err)
     store_forget(images, stored);
     gc_sweep(images, NULL);
     return 0;
-}
-
-int images_keep(struct images *images, const char *reference, bool keep, struct err *err)
-{
-    struct record_name *name, changed;
-
-    if (find_or_fail(images, reference, &name, err) < 0)
-        return -1;
-    changed = *name;
-    changed.keep = keep;
-    if (write_name(images, &changed, err) < 0)
-        return -1;
-    name->keep = keep;
-    return 0;
-}
-
-int images_tag(struct images *images, const char *reference, const char *to, struct err *err)
-{
-    struct record_name *from, changed;
-    char text[IMAGE_REF_MAX];
-    struct image_ref ref;
-
-    if (find_or_fail(images, reference, &from, err) < 0 || image_ref_parse(str_from(to), &ref, err) < 0)
-        return -1;
-    if (ref.digest[0])
-        return err_set(err, ERR_INVALID, "a new name cannot have a digest");
-    image_ref_format(&ref, text);
-    changed = *from;
-    changed.name = text;
-    changed.keep = false;
-    changed.pulled = clock_now();
-    return write_name(images, &changed, err) < 0 ? -1 : store_load_name(images, text, err);
 }
 
 /* ---- opening ---- */
@@ -619,14 +562,4 @@ void images_free(struct images *images)
     free(images->mounts_dir);
     free(images->dir);
     free(images);
-}
-
-const char *images_skopeo_path(const struct images *images)
-{
-    return images->skopeo;
-}
-
-const char *images_helper_path(const struct images *images)
-{
-    return images->helper;
 }

@@ -133,10 +133,6 @@ int images_open(const char *dir, struct loop *loop, const struct images_config *
 void images_free(struct images *images);
 DEFINE_CLEANUP(struct images *, images_free);
 
-/* What was found, for `berth doctor`; NULL: nothing. Borrowed. */
-const char *images_skopeo_path(const struct images *images);
-const char *images_helper_path(const struct images *images);
-
 /* The image a reference names here, or NULL. Borrowed until a call that changes the store. A reference with a
  * digest finds any image of that digest pulled from the same repository. Bad references find nothing. */
 const struct image *images_find(const struct images *images, const char *reference);
@@ -149,7 +145,7 @@ struct images_entry {
     const struct image *image;
     int64_t used; /* last mounted, unmounted or pulled */
     bool in_use;  /* mounted */
-    bool keep;    /* by label or images_keep */
+    bool keep;    /* by label */
 };
 /* One entry a name, sorted by name. *ret is one block for free(); what it points at is borrowed until the
  * next turn. */
@@ -158,9 +154,6 @@ size_t images_list(const struct images *images, struct images_entry **ret);
 /* Takes a name away; the image goes with its last name. ERR_NOT_FOUND. ERR_CONFLICT: a container is mounted
  * on it. */
 int images_remove(struct images *images, const char *reference, struct err *err);
-int images_keep(struct images *images, const char *reference, bool keep, struct err *err); /* ERR_NOT_FOUND */
-/* Another name for an image that is here. ERR_NOT_FOUND, ERR_INVALID (a name with a digest). */
-int images_tag(struct images *images, const char *reference, const char *name, struct err *err);
 
 struct images_gc {
     size_t images, layers; /* removed */

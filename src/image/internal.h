@@ -65,8 +65,8 @@ int store_load_image(struct images *images, const char *id, struct err *err);
 int store_load_name(struct images *images, const char *name, struct err *err);
 void store_touch(struct images *images, struct stored *stored); /* used now */
 void store_forget(struct images *images,
-                  struct stored *stored); /* with all its names; gc_sweep is to follow */
-bool store_kept(const struct images *images, const struct image *image);
+                  struct stored *stored);   /* with all its names; gc_sweep is to follow */
+bool store_kept(const struct image *image); /* by its label */
 
 /* ---- process.c ---- */
 /* Path of a program, for free(); NULL: none. beside_us: looked for where this program is, too. */

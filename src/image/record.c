@@ -193,7 +193,6 @@ void record_name_write(struct buf *buf, const struct record_name *name)
     json_set_string(&arena, doc, "id", name->id);
     json_set_string(&arena, doc, "digest", name->digest);
     json_set_int(&arena, doc, "pulled", name->pulled);
-    json_set_bool(&arena, doc, "keep", name->keep);
     json_write(buf, doc);
     buf_putc(buf, '\n');
 }
@@ -216,7 +215,6 @@ int record_name_read(struct str text, struct record_name *ret, struct err *err)
     *ret = (struct record_name){
         .name = mem_strdup(json_get_string(doc, "name")),
         .pulled = json_int(json_get(doc, "pulled"), 0),
-        .keep = json_bool(json_get(doc, "keep")),
     };
     memcpy(ret->id, id.s, id.len);
     memcpy(ret->digest, digest.s, digest.len);

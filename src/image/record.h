@@ -43,7 +43,6 @@ struct record_name {
     char id[IMAGE_DIGEST_MAX];     /* of the image */
     char digest[IMAGE_DIGEST_MAX]; /* what the registry had for the name */
     int64_t pulled;
-    bool keep;
 };
 void record_name_done(struct record_name *name);
 static inline void record_name_done_cleanup_(struct record_name *name)

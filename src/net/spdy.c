@@ -314,14 +314,6 @@ int spdy_feed(struct spdy *spdy, struct str data, int (*fn)(void *arg, const str
     return spdy->broken ? -1 : 0;
 }
 
-const char *spdy_pair_value(const struct spdy_frame *frame, const char *name, struct arena *arena)
-{
-    for (size_t i = 0; i < frame->pair_count; i++)
-        if (str_is(frame->pairs[i].name, name))
-            return arena_strndup(arena, frame->pairs[i].value.s, frame->pairs[i].value.len);
-    return NULL;
-}
-
 static void add_head(struct buf *out, enum spdy_type type, bool fin, size_t len)
 {
     uint8_t head[HEAD_SIZE] = {CONTROL_BIT, VERSION, 0, (uint8_t)type};

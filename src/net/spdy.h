@@ -46,8 +46,6 @@ DEFINE_CLEANUP(struct spdy *, spdy_free);
  * fn has left it. ERR_INVALID, ERR_LIMIT: the connection cannot go on. */
 int spdy_feed(struct spdy *spdy, struct str data, int (*fn)(void *arg, const struct spdy_frame *frame),
               void *arg, struct err *err);
-const char *spdy_pair_value(const struct spdy_frame *frame, const char *name,
-                            struct arena *arena); /* NULL when absent */
 
 void spdy_syn_stream(struct spdy *spdy, struct buf *out, uint32_t stream, bool fin,
                      const struct spdy_pair *pairs, size_t count);

@@ -259,17 +259,6 @@ void field_invalid(struct field_errors *errors, const char *path, const struct j
     va_end(ap);
 }
 
-void field_type_invalid(struct field_errors *errors, const char *path, const struct json *value,
-                        const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    add_error(errors, path, "FieldValueTypeInvalid", "Invalid value", value_text(errors->arena, value),
-              arena_vprintf(errors->arena, fmt, ap));
-    va_end(ap);
-}
-
 void field_required(struct field_errors *errors, const char *path, const char *fmt, ...)
 {
     va_list ap;

@@ -76,8 +76,6 @@ void field_unsupported(struct field_errors *errors, const char *path, const stru
                        const char *const *choices);
 void field_too_long(struct field_errors *errors, const char *path, int max);
 void field_too_many(struct field_errors *errors, const char *path, int actual, int max);
-void field_type_invalid(struct field_errors *errors, const char *path, const struct json *value,
-                        const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* 0 when there are none; else fills failure with the 422. */
 int field_errors_finish(const struct field_errors *errors, struct failure *failure, const char *group,
                         const char *kind, const char *name);

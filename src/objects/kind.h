@@ -147,7 +147,6 @@ extern const size_t kind_count;
 /* All NULL when unknown. The name is "Pod", the plural "pods". */
 const struct kind *kind_by_id(int id);
 const struct kind *kind_by_plural(struct str group, struct str version, struct str plural);
-const struct kind *kind_by_name(const char *group, const char *version, const char *name);
 const struct schema_type *kind_schema(const struct kind *kind);
 const struct subresource *kind_subresource(const struct kind *kind, struct str name); /* NULL when unknown */
 const char *kind_api_version(const struct kind *kind);                                /* "v1", "batch/v1" */

@@ -463,14 +463,6 @@ const struct kind *kind_by_plural(struct str group, struct str version, struct s
     return NULL;
 }
 
-const struct kind *kind_by_name(const char *group, const char *version, const char *name)
-{
-    EACH_KIND(kind)
-        if (streq(name, kind->name) && streq(group, kind->group) && streq(version, kind->version))
-            return kind;
-    return NULL;
-}
-
 const struct schema_type *kind_schema(const struct kind *kind)
 {
     return schema_type_find(kind->type_name ? kind->type_name : kind->name);

@@ -8,8 +8,6 @@
 #include "base/mem.h"
 #include "objects/kind.h"
 
-#include <malloc.h>
-
 #define TEXT_USUAL 4096 /* bytes that most texts need no more than */
 
 /* ---- scanning compact JSON ---- */
@@ -533,11 +531,4 @@ struct str object_label(const struct object *object, const char *key)
 struct str object_field(const struct object *object, size_t i)
 {
     return object->fields[i];
-}
-
-size_t object_memory(const struct object *object)
-{
-    struct object *block = (struct object *)(uintptr_t)object;
-
-    return malloc_usable_size(block) + malloc_usable_size(block->cache);
 }

@@ -45,4 +45,3 @@ struct json *object_json(const struct object *object, struct arena *arena);
 
 struct str object_label(const struct object *object, const char *key); /* {NULL, 0} when absent */
 struct str object_field(const struct object *object, size_t i);        /* of kind->fields */
-size_t object_memory(const struct object *object);                     /* bytes it takes */

@@ -28,7 +28,6 @@ struct terms {
 struct selector {
     struct terms labels, fields;
     bool nothing; /* matches no object */
-    const char *name;
 };
 
 static int add_term(struct terms *terms, struct arena *arena, struct term term, struct err *err)
@@ -525,8 +524,6 @@ static int parse_fields(const struct kind *kind, struct selector *selector, stru
 
         if (!field_find(kind, t->key, &t->field))
             return unknown_field(kind, t->key, err);
-        if (t->field == FIELD_NAME && t->op == OP_IN)
-            selector->name = t->values[0].s;
     }
     return 0;
 }
@@ -659,9 +656,4 @@ bool selector_matches_labels(const struct selector *selector, const struct json 
             return false;
     }
     return true;
-}
-
-const char *selector_name(const struct selector *selector)
-{
-    return selector ? selector->name : NULL;
 }

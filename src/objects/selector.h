@@ -17,5 +17,3 @@ int selector_parse(const struct kind *kind, const char *labels, const char *fiel
 int selector_from_json(const struct json *doc, struct arena *arena, struct selector **ret, struct err *err);
 bool selector_matches(const struct selector *selector, const struct object *object); /* NULL selector: true */
 bool selector_matches_labels(const struct selector *selector, const struct json *labels);
-/* The value that `metadata.name=` (or namespace) asks for, or NULL: lets lists look up instead of scan. */
-const char *selector_name(const struct selector *selector);

@@ -106,7 +106,6 @@ const struct podnet_pod *podnet_get(const struct podnet *net, const char *id);
 /* size_t at = 0; while ((pod = podnet_next(net, &at))) ...; no changes meanwhile. Those podnet_open found
  * are in it: remove the ones nobody knows. */
 const struct podnet_pod *podnet_next(const struct podnet *net, size_t *at);
-size_t podnet_len(const struct podnet *net);
 
 /* ---- ports ---- */
 
@@ -125,12 +124,6 @@ struct podnet_port {
  * ERR_EXISTS: the port is taken, and by whom. ERR_NOT_FOUND: no such pod. ERR_INVALID: port 0.
  * ERR_UNSUPPORTED: UDP by the proxy. In HOST mode only host_port == pod_port works, and nothing is done. */
 int podnet_publish(struct podnet *net, const char *id, const struct podnet_port *port, struct err *err);
-/* No such port is fine. */
-void podnet_unpublish(struct podnet *net, const char *id, const struct podnet_port *port);
-/* size_t at = 0; while (podnet_next_port(net, &at, &id, &port)) …: what is published, in no order. */
-bool podnet_next_port(const struct podnet *net, size_t *at, const char **id, struct podnet_port *port);
-/* ERR_EXISTS: something has that port, and who. */
-int podnet_port_free(struct podnet *net, const struct podnet_port *port, struct err *err);
 
 /* ---- services ---- */
 

@@ -492,8 +492,3 @@ const struct podnet_pod *podnet_next(const struct podnet *net, size_t *at)
     }
     return NULL;
 }
-
-size_t podnet_len(const struct podnet *net)
-{
-    return map_len(net->pods);
-}

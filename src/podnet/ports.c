@@ -162,40 +162,6 @@ static void take_back(struct podnet *net, size_t at)
     published_free(p);
 }
 
-void podnet_unpublish(struct podnet *net, const char *id, const struct podnet_port *port)
-{
-    for (size_t i = 0; i < net->ports.len; i++)
-        if (same_port(&net->ports.v[i]->port, port) && streq(net->ports.v[i]->pod->pub.id, id)) {
-            take_back(net, i);
-            return;
-        }
-}
-
-bool podnet_next_port(const struct podnet *net, size_t *at, const char **id, struct podnet_port *port)
-{
-    if (*at >= net->ports.len)
-        return false;
-    *id = net->ports.v[*at]->pod->pub.id;
-    *port = net->ports.v[*at]->port;
-    ++*at;
-    return true;
-}
-
-int podnet_port_free(struct podnet *net, const struct podnet_port *port, struct err *err)
-{
-    const struct published *p = find(net, port);
-    int fd;
-
-    if (p)
-        return err_set(err, ERR_EXISTS, "host port %u/%s is taken by pod '%s'", port->host_port,
-                       proto_name(port), p->pod->pub.id);
-    fd = port_hold(port, err);
-    if (fd < 0)
-        return -1;
-    close(fd);
-    return 0;
-}
-
 void ports_drop_pod(struct podnet *net, const struct pod *pod)
 {
     for (size_t i = net->ports.len; i-- > 0;)

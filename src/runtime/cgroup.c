@@ -307,17 +307,6 @@ char *cgroup_path(const struct cgroup *cg, size_t i, const char *id)
     return i < cg->hierarchies.len ? path_of(cg, &cg->hierarchies.v[i], id, NULL) : NULL;
 }
 
-bool cgroup_exists(const struct cgroup *cg, const char *id)
-{
-    VEC_EACH(&cg->hierarchies, it) {
-        CLEANUP(free) char *path = path_of(cg, it, id, NULL);
-
-        if (access(path, F_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
 uint64_t cgroup_cpu(const struct cgroup *cg, const char *id)
 {
     bool v2 = cg->mode == RUNTIME_CGROUPS_V2;

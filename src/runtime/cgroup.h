@@ -43,7 +43,6 @@ char *cgroup_path(const struct cgroup *cg, size_t i, const char *id);
 size_t cgroup_kill(const struct cgroup *cg, const char *id);
 /* Removes its folders in all hierarchies. ERR_CONFLICT: something still runs there; kill and try again. */
 int cgroup_remove(const struct cgroup *cg, const char *id, struct err *err);
-bool cgroup_exists(const struct cgroup *cg, const char *id);
 /* Calls fn for each id below the parent, in some hierarchy; an id may come more than once. */
 void cgroup_each(const struct cgroup *cg, void (*fn)(void *arg, const char *id), void *arg);
 /* ERR_NOT_FOUND: there is none (any more). */

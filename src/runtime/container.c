@@ -489,21 +489,6 @@ struct runtime_container *runtime_get(const struct runtime *rt, const char *id)
     return map_get(rt->containers, str_from(id));
 }
 
-const char *runtime_container_id(const struct runtime_container *c)
-{
-    return c->id;
-}
-
-pid_t runtime_container_pid(const struct runtime_container *c)
-{
-    return c->pid;
-}
-
-bool runtime_container_running(const struct runtime_container *c)
-{
-    return c->state == CONTAINER_RUNNING;
-}
-
 /* ---- ending and other control ---- */
 
 int runtime_signal(struct runtime_container *c, int signo, struct err *err)

@@ -192,11 +192,6 @@ const char *runtime_shim_path(const struct runtime *rt)
     return rt->shim_path;
 }
 
-const char *runtime_init_path(const struct runtime *rt)
-{
-    return rt->init_path;
-}
-
 enum runtime_cgroups runtime_cgroups(const struct runtime *rt)
 {
     return rt->host.cgroups;

@@ -58,7 +58,6 @@ DEFINE_CLEANUP(struct runtime *, runtime_free);
 /* What was found, for `berth doctor`. Borrowed. */
 const char *runtime_oci_path(const struct runtime *rt);
 const char *runtime_shim_path(const struct runtime *rt);
-const char *runtime_init_path(const struct runtime *rt); /* NULL: none */
 enum runtime_cgroups runtime_cgroups(const struct runtime *rt);
 const char *runtime_cgroups_text(const struct runtime *rt); /* "cgroup v2", "cgroup v1", "cgroup v1 hybrid" */
 
@@ -218,10 +217,6 @@ void runtime_list_free(char **ids, size_t len);
 int runtime_adopt(struct runtime *rt, const char *id, const struct runtime_events *events, void *arg,
                   struct runtime_container **ret, struct err *err);
 struct runtime_container *runtime_get(const struct runtime *rt, const char *id); /* NULL: none held */
-
-const char *runtime_container_id(const struct runtime_container *c);
-pid_t runtime_container_pid(const struct runtime_container *c); /* 0: not running */
-bool runtime_container_running(const struct runtime_container *c);
 
 /* To the main process. ERR_CONFLICT: it does not run. While it is being started, the signal is sent as soon
  * as it runs. */

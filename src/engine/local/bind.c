@@ -30,26 +30,3 @@ void bind_read(const struct json *pod, struct arena *arena, struct bind_need *re
     *ret = (struct bind_need){.gpus = gpus ? quantity_value(gpus) : 0};
     read_cards(json_str(json_get(json_at(pod, "metadata.annotations"), BIND_ANNOTATION)), ret);
 }
-
-bool bind_cards(const struct bind_need *need, uint64_t taken, size_t cards, uint64_t *ret)
-{
-    int64_t left = need->gpus;
-
-    *ret = 0;
-    for (size_t i = 0; left > 0 && i < cards && i < BIND_CARDS_MAX; i++)
-        if (!(taken >> i & 1)) {
-            *ret |= UINT64_C(1) << i;
-            left--;
-        }
-    return left <= 0;
-}
-
-char *bind_cards_text(struct arena *arena, uint64_t cards)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-
-    for (unsigned i = 0; i < BIND_CARDS_MAX; i++)
-        if (cards >> i & 1)
-            buf_printf(&text, "%s%u", text.len ? "," : "", i);
-    return arena_strndup(arena, text.data ? text.data : "", text.len);
-}

@@ -14,6 +14,3 @@ struct bind_need {
 };
 
 void bind_read(const struct json *pod, struct arena *arena, struct bind_need *ret);
-/* The lowest free cards. False: too few. */
-bool bind_cards(const struct bind_need *need, uint64_t taken, size_t cards, uint64_t *ret);
-char *bind_cards_text(struct arena *arena, uint64_t cards);

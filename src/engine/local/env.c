@@ -43,11 +43,6 @@ static const char *get(const struct env_list *list, const char *name, size_t len
     return NULL;
 }
 
-const char *env_get(const struct env_list *list, const char *name)
-{
-    return get(list, name, strlen(name));
-}
-
 const char *env_expand(struct arena *arena, const char *text, const struct env_list *list)
 {
     CLEANUP(buf_done) struct buf out = {0};

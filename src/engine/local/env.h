@@ -18,7 +18,6 @@ struct env_list {
     size_t len, cap;
 };
 void env_set(struct env_list *list, struct arena *arena, const char *name, const char *value);
-const char *env_get(const struct env_list *list, const char *name); /* NULL when absent */
 
 /* Adds the container's own to what is in list. ERR_NOT_FOUND: a map, secret or key that is not optional is
  * missing (CreateContainerConfigError). */

@@ -166,11 +166,9 @@ int work_name(const struct work *work, const char *id, const char *digest, struc
     snprintf(name.id, sizeof(name.id), "%s", id);
     snprintf(name.digest, sizeof(name.digest), "%s", digest);
     if (file_read(path, RECORD_FILE_MAX, &old, NULL) == 0 &&
-        record_name_read(buf_view(&old), &before, NULL) == 0) {
-        name.keep = before.keep;
-        if (streq(before.id, id) && streq(before.digest, digest))
-            return 0;
-    }
+        record_name_read(buf_view(&old), &before, NULL) == 0 && streq(before.id, id) &&
+        streq(before.digest, digest))
+        return 0;
     record_name_write(&text, &name);
     return file_write_atomic(path, buf_view(&text), 0600, &fail->err);
 }

@@ -210,17 +210,6 @@ static void test_compressed_bombs_are_refused(void **state)
     assert_int_equal(block_refusal((struct str){zeros, 8 << 20}), ERR_LIMIT);
 }
 
-static void test_pair_value_finds_by_name(void **state)
-{
-    struct spdy_frame frame = {.pairs = pairs, .pair_count = 3};
-    struct arena arena = {0};
-
-    (void)state;
-    assert_string_equal(spdy_pair_value(&frame, "port", &arena), "8888");
-    assert_null(spdy_pair_value(&frame, "nope", &arena));
-    arena_done(&arena);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,7 +222,6 @@ int main(void)
         cmocka_unit_test(test_bad_frames_are_refused),
         cmocka_unit_test(test_bad_header_blocks_are_refused),
         cmocka_unit_test(test_compressed_bombs_are_refused),
-        cmocka_unit_test(test_pair_value_finds_by_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

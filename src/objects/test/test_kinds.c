@@ -2,20 +2,18 @@
 #include "objects/rules.h"
 #include "test_validate.h"
 
-static void test_every_kind_is_found_by_id_plural_and_name(void **state)
+static void test_every_kind_is_found_by_id_and_plural(void **state)
 {
     (void)state;
     for (size_t i = 0; i < kind_count; i++) {
         const struct kind *kind = &kinds[i];
 
         assert_ptr_equal(kind_by_id(kind->id), kind);
-        assert_ptr_equal(kind_by_name(kind->group, kind->version, kind->name), kind);
         assert_ptr_equal(
             kind_by_plural(str_from(kind->group), str_from(kind->version), str_from(kind->plural)), kind);
         assert_non_null(kind_schema(kind));
     }
     assert_null(kind_by_id(0));
-    assert_null(kind_by_name("batch", "v1beta1", "Job"));
     assert_null(kind_by_plural(STR("batch"), STR("v1"), STR("pods")));
 }
 
@@ -127,7 +125,7 @@ static void test_equality_is_that_of_kubernetes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kind_is_found_by_id_plural_and_name),
+        cmocka_unit_test(test_every_kind_is_found_by_id_and_plural),
         cmocka_unit_test(test_stored_kinds_have_columns_and_ids_below_the_limit),
         cmocka_unit_test(test_status_is_a_subresource_of_what_has_one),
         cmocka_unit_test(test_names_as_messages_say_them),

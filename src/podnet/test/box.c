@@ -207,6 +207,15 @@ void publish_ok(struct podnet *net, const char *id, struct podnet_port port)
         fail_msg("%s", err.msg);
 }
 
+size_t count_pods(const struct podnet *net)
+{
+    size_t at = 0, n = 0;
+
+    while (podnet_next(net, &at))
+        n++;
+    return n;
+}
+
 size_t count_links(void)
 {
     struct links links = {0};

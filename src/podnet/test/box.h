@@ -52,6 +52,7 @@ uint32_t reach(const char *netns, uint32_t ip, uint16_t port, int server);
 struct podnet_port tcp(uint16_t host_port, uint16_t pod_port);
 void publish_ok(struct podnet *net, const char *id, struct podnet_port port);
 /* Of the host. */
+size_t count_pods(const struct podnet *net);
 size_t count_links(void);
 /* In a folder of run_dir. */
 size_t count_files(const char *name);

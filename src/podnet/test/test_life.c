@@ -38,7 +38,7 @@ static void test_two_hundred_pods_come_and_go(void **state)
         r[i] = add_ok(net, id);
         adds[i] = clock_monotonic() - start;
     }
-    assert_int_equal(podnet_len(net), MANY);
+    assert_int_equal(count_pods(net), MANY);
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(id, sizeof(id), "pod-%d", i);
         start = clock_monotonic();
@@ -70,9 +70,8 @@ static void test_everything_is_found_again_after_a_restart(void **state)
     struct podnet *net = open_net(NULL);
     struct result a = add_ok(net, "a"), b = add_ok(net, "b"), c;
     int server = listen_in(a.netns, INADDR_ANY, 80);
-    struct podnet_port port = {0};
-    const char *id = NULL;
-    size_t at = 0;
+    struct podnet_port port = tcp(8080, 80);
+    struct err err = {0};
 
     (void)state;
     publish_ok(net, "a", tcp(8080, 80));
@@ -80,14 +79,11 @@ static void test_everything_is_found_again_after_a_restart(void **state)
     reach(NULL, INADDR_LOOPBACK, 8080, server); /* also while nobody is there */
 
     net = open_net(NULL);
-    assert_int_equal(podnet_len(net), 2);
+    assert_int_equal(count_pods(net), 2);
     assert_int_equal(podnet_get(net, "a")->ip.s_addr, a.ip.s_addr);
     assert_string_equal(podnet_get(net, "b")->netns, b.netns);
-    assert_true(podnet_next_port(net, &at, &id, &port));
-    assert_string_equal(id, "a");
-    assert_int_equal(port.host_port, 8080);
-    assert_int_equal(port.pod_port, 80);
-    assert_false(podnet_next_port(net, &at, &id, &port));
+    assert_int_equal(podnet_publish(net, "b", &port, &err), -1);
+    assert_string_equal(err.msg, "host port 8080/tcp is taken by pod 'a'");
     publish_ok(net, "a", tcp(8080, 80));
     reach(b.netns, ntohl(a.ip.s_addr), 80, server);
     reach(NULL, INADDR_LOOPBACK, 8080, server);
@@ -140,7 +136,7 @@ static void test_strays_are_removed_at_start(void **state)
     close(rt);
     podnet_free(net);
     net = open_net(NULL);
-    assert_int_equal(podnet_len(net), 0);
+    assert_int_equal(count_pods(net), 0);
     assert_int_equal(count_links(), links);
     assert_int_equal(count_files("netns"), 0);
     destroy_net(net);
@@ -194,7 +190,7 @@ static void test_slirp_pod_has_a_network_and_ports(void **state)
     talk(r.fd, server);
     podnet_free(net); /* restart: the same slirp4netns goes on */
     net = open_net(&config);
-    assert_int_equal(podnet_len(net), 1);
+    assert_int_equal(count_pods(net), 1);
     publish_ok(net, "a", tcp(8080, 80));
     reach(NULL, INADDR_LOOPBACK, 8080, server);
     close(server);

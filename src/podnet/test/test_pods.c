@@ -170,7 +170,7 @@ static void test_calls_on_one_pod_are_done_in_their_order(void **state)
     assert_int_equal(second.code, ERR_NONE);
     assert_true(second.called);
     assert_int_equal(refused.code, ERR_CONFLICT);
-    assert_int_equal(podnet_len(net), 0);
+    assert_int_equal(count_pods(net), 0);
     destroy_net(net);
 }
 
@@ -237,10 +237,6 @@ static void check_published(struct podnet *net)
     reach(NULL, gateway, 8080, server);
     reach(b.netns, gateway, 8080, server);
     reach(a.netns, gateway, 8080, server); /* its own */
-    podnet_unpublish(net, "a", &port);
-    assert_int_equal(try_connect(NULL, INADDR_LOOPBACK, 8080, &fd), ECONNREFUSED);
-    publish_ok(net, "a", port);
-    reach(NULL, INADDR_LOOPBACK, 8080, server);
     remove_ok(net, "a");
     assert_int_equal(try_connect(NULL, INADDR_LOOPBACK, 8080, &fd), ECONNREFUSED);
     close(server);
@@ -317,12 +313,10 @@ static void test_taken_port_names_who_has_it(void **state)
     assert_int_equal(err.code, ERR_EXISTS);
     assert_true(starts_with(err.msg, expected));
     close(server);
-    assert_int_equal(podnet_port_free(net, &port, &err), 0);
     publish_ok(net, "a", other);
     assert_int_equal(podnet_publish(net, "b", &other, &err), -1);
     assert_int_equal(err.code, ERR_EXISTS);
     assert_string_equal(err.msg, "host port 9091/tcp is taken by pod 'a'");
-    assert_int_equal(podnet_port_free(net, &other, &err), -1);
     destroy_net(net);
 }
 

@@ -38,7 +38,7 @@ static void test_shims_come_from_another_process_when_theirs_is_killed(void **st
     box_run(live, &second, "exit 3");
     box_wait(&second);
     assert_int_equal(second.how.code, 3);
-    assert_true(runtime_container_running(first.c));
+    assert_int_equal(runtime_signal(first.c, 0, NULL), 0); /* it runs on */
     box_remove(&second);
     box_remove(&first);
 }
@@ -48,7 +48,6 @@ static void test_a_signal_is_told(void **state)
     struct box box;
 
     box_run(*state, &box, "exec sleep 100");
-    assert_int_equal(runtime_container_pid(box.c), box.pid);
     assert_int_equal(runtime_signal(box.c, SIGKILL, NULL), 0);
     box_wait(&box);
     assert_int_equal(box.how.signal, SIGKILL);

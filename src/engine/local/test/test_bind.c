@@ -28,23 +28,10 @@ static void test_cards_of_the_annotation(void **state)
     }
 }
 
-static void test_cards(void **state)
-{
-    CLEANUP(arena_done) struct arena arena = {0};
-    struct bind_need need = {.gpus = 2};
-    uint64_t cards;
-
-    (void)state;
-    assert_true(bind_cards(&need, 0x1, 4, &cards));
-    assert_string_equal(bind_cards_text(&arena, cards), "1,2");
-    assert_false(bind_cards(&need, 0x7, 4, &cards));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cards_of_the_annotation),
-        cmocka_unit_test(test_cards),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

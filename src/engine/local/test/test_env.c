@@ -37,6 +37,17 @@ static int fill(const char *container, struct env_list *list, struct err *err)
     return env_fill(list, &arena, json(pod_text), json(container), &world, err);
 }
 
+/* NULL when absent. */
+static const char *value_of(const struct env_list *list, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (size_t i = 0; i < list->len; i++)
+        if (strncmp(list->v[i], name, len) == 0 && list->v[i][len] == '=')
+            return list->v[i] + len + 1;
+    return NULL;
+}
+
 static void test_values(void **state)
 {
     static const struct {
@@ -77,8 +88,8 @@ static void test_values(void **state)
 
         if (fill(rows[i].container, &list, &err) < 0)
             fail_msg("%s: %s", rows[i].container, err.msg);
-        if (!streq(env_get(&list, rows[i].name), rows[i].value))
-            fail_msg("%s: '%s'", rows[i].container, env_get(&list, rows[i].name));
+        if (!streq(value_of(&list, rows[i].name), rows[i].value))
+            fail_msg("%s: '%s'", rows[i].container, value_of(&list, rows[i].name));
     }
 }
 
