@@ -5,19 +5,13 @@
 #include "base/vec.h"
 #include "control/util.h"
 
-#include <string.h>
-
 enum owner_state { OWNER_THERE, OWNER_GONE, OWNER_WAITING /* for its dependents to go first */ };
-
-static bool meta_mentions(const struct object *object, const char *word)
-{
-    return memmem(object->text + object->meta_at, object->meta_len, word, strlen(word)) != NULL;
-}
 
 bool gc_concerns(const struct object *object)
 {
-    return object->owner_count > 0 || (object->deleting && (meta_mentions(object, FINALIZER_FOREGROUND) ||
-                                                            meta_mentions(object, FINALIZER_ORPHAN)));
+    return object->owner_count > 0 ||
+           (object->deleting && (finalizer_has(object_doc(object), FINALIZER_FOREGROUND) ||
+                                 finalizer_has(object_doc(object), FINALIZER_ORPHAN)));
 }
 
 static bool known_kind(const struct json *ref)
@@ -30,35 +24,42 @@ static bool known_kind(const struct json *ref)
     return false;
 }
 
-static enum owner_state owner_state(const struct gc_world *world, const struct json *ref, struct arena *arena)
+static enum owner_state owner_state(const struct gc_world *world, const struct json *ref)
 {
     const struct object *owner = world->by_uid(world->arg, json_string_or(json_get(ref, "uid"), ""));
 
     if (!owner)
         return known_kind(ref) ? OWNER_GONE : OWNER_THERE;
-    if (owner->deleting && meta_mentions(owner, FINALIZER_FOREGROUND) &&
-        finalizer_has(object_json(owner, arena), FINALIZER_FOREGROUND))
+    if (owner->deleting && finalizer_has(object_doc(owner), FINALIZER_FOREGROUND))
         return OWNER_WAITING;
     return OWNER_THERE;
+}
+
+/* Takes out the references that lead nowhere. */
+static void leave_those_there(const struct object *object, const struct gc_world *world,
+                              struct effects *effects)
+{
+    struct json *doc = object_json(object, effects->arena);
+    struct json *refs = json_at(doc, "metadata.ownerReferences");
+
+    for (size_t i = json_len(refs); i > 0; i--)
+        if (owner_state(world, json_item(refs, i - 1)) != OWNER_THERE)
+            json_remove_item(refs, i - 1);
+    effect_update(effects, object, doc);
 }
 
 static void look_as_dependent(const struct object *object, const struct gc_world *world,
                               struct effects *effects)
 {
-    struct json *doc = object_json(object, effects->arena);
-    struct json *refs = json_at(doc, "metadata.ownerReferences");
+    const struct json *refs = json_at(object_doc(object), "metadata.ownerReferences");
     size_t there = 0, len = json_len(refs);
 
-    for (size_t i = len; i > 0; i--) {
-        if (owner_state(world, json_item(refs, i - 1), effects->arena) == OWNER_THERE)
-            there++;
-        else
-            json_remove_item(refs, i - 1);
-    }
+    JSON_EACH(refs, it)
+        there += owner_state(world, it) == OWNER_THERE;
     if (there == len)
         return;
     if (there > 0)
-        effect_update(effects, object, doc); /* without the references that lead nowhere */
+        leave_those_there(object, world, effects);
     else if (!object->deleting)
         effect_delete(effects, object);
 }
@@ -73,12 +74,9 @@ struct dependents {
 static void find_blocking(void *arg, const struct object *object)
 {
     struct dependents *dependents = arg;
-    const struct json *doc;
-
     if (dependents->blocked)
         return;
-    doc = object_json(object, dependents->effects->arena);
-    JSON_EACH(json_at(doc, "metadata.ownerReferences"), ref)
+    JSON_EACH(json_at(object_doc(object), "metadata.ownerReferences"), ref)
         if (streq(json_get_string(ref, "uid"), dependents->uid) &&
             json_bool(json_get(ref, "blockOwnerDeletion")))
             dependents->blocked = true;

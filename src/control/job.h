@@ -28,7 +28,7 @@ struct job_pod {
     int64_t restarts;   /* of all its containers */
     int64_t finished_at;
 };
-void job_pod_read(const struct object *pod, struct arena *arena, struct job_pod *ret);
+void job_pod_read(const struct object *pod, struct job_pod *ret);
 
 struct job_view {
     const struct object *job;

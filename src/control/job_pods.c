@@ -73,9 +73,9 @@ static int64_t restarts_of(const struct json *statuses)
     return sum;
 }
 
-void job_pod_read(const struct object *pod, struct arena *arena, struct job_pod *ret)
+void job_pod_read(const struct object *pod, struct job_pod *ret)
 {
-    const struct json *doc = object_json(pod, arena);
+    const struct json *doc = object_doc(pod);
     const struct json *status = json_get(doc, "status");
 
     *ret = (struct job_pod){
@@ -190,7 +190,7 @@ static enum pod_failure_action action_of(const char *name)
 enum pod_failure_action job_pod_failure(const struct json *policy, const struct object *pod,
                                         struct arena *arena, const char **message)
 {
-    const struct json *status = policy ? json_get(object_json(pod, arena), "status") : NULL;
+    const struct json *status = policy ? json_get(object_doc(pod), "status") : NULL;
     int index = 0;
 
     JSON_EACH(json_get(policy, "rules"), rule) {

@@ -83,7 +83,7 @@ static const char *why(const struct json *pod, struct object *const *nodes, size
         return NO_AGENT;
     pod_resources(json_get(pod, "spec"), "requests", true, arena, &requests);
     for (size_t i = 0; i < node_count; i++)
-        check_node(pod, &requests, object_json(nodes[i], arena), arena, &reasons);
+        check_node(pod, &requests, object_doc(nodes[i]), arena, &reasons);
     if (reasons.fitting == 0)
         return describe(&reasons, node_count, arena);
     if (reasons.ready)

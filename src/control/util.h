@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "control/control.h"
 #include "objects/condition.h"
-#include "objects/object.h"
+#include "objects/object_doc.h"
 
 /* The effect, filled; the members that an update or a deletion needs are taken from the object. */
 struct effect *effect_update(struct effects *effects, const struct object *object, struct json *doc);

@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "machine/machine.h"
 #include "net/http.h"
+#include "objects/object_doc.h"
 #include "queue/queue.h"
 
 #include <errno.h>
@@ -449,6 +450,8 @@ int main(int argc, char **argv)
     umask(022);
     raise_file_limit();
     log_set_level(d.config.log_level);
+    if (getenv("BERTH_CHECK_DOCUMENTS")) /* tests: a reader that changes a shared document ends us */
+        object_docs_check();
     result = daemon_start(&d, &err);
     if (result == 0)
         result = loop_run(d.loop, &err);

@@ -24,11 +24,8 @@ static void read_classes(struct runner *runner)
         return;
     arena_done(&runner->class_arena);
     runner->classes = arena_zalloc(&runner->class_arena, (slice.len + 1) * sizeof(*runner->classes));
-    for (size_t i = 0; i < slice.len; i++) {
-        CLEANUP(arena_done) struct arena arena = {0};
-
-        priority_class_read(object_json(slice.v[i], &arena), &runner->class_arena, &runner->classes[i]);
-    }
+    for (size_t i = 0; i < slice.len; i++)
+        priority_class_read(object_doc(slice.v[i]), &runner->class_arena, &runner->classes[i]);
     runner->class_count = slice.len;
     runner->class_rv = newest;
 }
@@ -42,9 +39,9 @@ static int admit_limits(struct runner *runner, const struct write *write, const 
 
     if (kind->id == KIND_POD)
         OBJECTS_EACH(slice, it)
-            limitrange_fill(object_json(*it, write->arena), write->arena, doc);
+            limitrange_fill(object_doc(*it), write->arena, doc);
     OBJECTS_EACH(slice, it) {
-        const struct json *range = object_json(*it, write->arena);
+        const struct json *range = object_doc(*it);
 
         if ((kind->id == KIND_POD ? limitrange_check_pod(range, write->arena, doc, write->failure)
                                   : limitrange_check_claim(range, write->arena, doc, write->failure)) < 0)
@@ -55,10 +52,10 @@ static int admit_limits(struct runner *runner, const struct write *write, const 
 
 /* ---- storage ---- */
 
-static const char *default_storage_class(struct runner *runner, struct arena *arena)
+static const char *default_storage_class(struct runner *runner)
 {
     OBJECTS_EACH(store_list(runner->store, KIND_STORAGE_CLASS, NULL), it) {
-        const struct json *annotations = json_at(object_json(*it, arena), "metadata.annotations");
+        const struct json *annotations = json_at(object_doc(*it), "metadata.annotations");
 
         if (streq(json_get_string(annotations, "storageclass.kubernetes.io/is-default-class"), "true"))
             return (*it)->name;
@@ -74,7 +71,7 @@ static int admit_quota(struct runner *runner, const struct write *write, const s
     struct resource_list used;
     struct quota quota;
 
-    quota_read(object_json(object, write->arena), write->arena, &quota);
+    quota_read(object_doc(object), write->arena, &quota);
     if (!quota_limits_kind(&quota, request->kind))
         return 0;
     runner_quota_used(runner, &quota, request->kind, ns, request->now, write->arena, &used);
@@ -96,7 +93,7 @@ static int admit_quotas(struct runner *runner, const struct write *write, const 
         return 0;
     quota_measure(kind, doc, write->arena, &usage);
     if (old) {
-        quota_measure(kind, object_json(old, write->arena), write->arena, &before);
+        quota_measure(kind, object_doc(old), write->arena, &before);
         if (kind->id == KIND_POD && usage.terminating == before.terminating)
             return 0; /* what pods ask for cannot change, only the scope they are in */
         request.old = &before;
@@ -114,7 +111,7 @@ enum { FIELD_CLUSTER_IP, FIELD_TYPE }; /* of the kind's fields */
 static int admit_service(struct runner *runner, const struct write *write, struct json *doc,
                          const struct object *old)
 {
-    const struct json *before = old ? json_get(object_json(old, write->arena), "spec") : NULL;
+    const struct json *before = old ? json_get(object_doc(old), "spec") : NULL;
     struct service_taken taken = {0};
 
     if (!service_needs_addresses(json_get(doc, "spec"), before))
@@ -124,7 +121,7 @@ static int admit_service(struct runner *runner, const struct write *write, struc
             continue;
         service_take_ip(&taken, object_field(*it, FIELD_CLUSTER_IP));
         if (!str_is(object_field(*it, FIELD_TYPE), "ClusterIP"))
-            service_take_ports(&taken, json_get(object_json(*it, write->arena), "spec"));
+            service_take_ports(&taken, json_get(object_doc_once(*it, write->arena), "spec"));
     }
     return service_admit(&taken, write->arena, doc, str_hash(str_from(json_at_string(doc, "metadata.uid"))),
                          write->failure);
@@ -182,7 +179,7 @@ int runner_admit(void *arg, const struct write *write, const struct kind *kind, 
         break;
     case KIND_PVC:
         if (!old)
-            pvc_admit(write->arena, doc, default_storage_class(runner, write->arena));
+            pvc_admit(write->arena, doc, default_storage_class(runner));
         if ((!old || write->who) && admit_limits(runner, write, kind, ns, doc) < 0)
             return -1;
         break;

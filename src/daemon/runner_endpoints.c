@@ -39,11 +39,9 @@ void runner_endpoints_forget(struct runner *runner, const char *uid)
 
 static struct json *digest_read(const struct object *object, struct arena *arena)
 {
-    CLEANUP(arena_done) struct arena scratch = {0};
-
     if (object->kind->id == KIND_SERVICE)
         return object_json(object, arena);
-    return endpoints_digest(arena, object_json(object, &scratch));
+    return endpoints_digest(arena, object_doc(object));
 }
 
 /* True when it is not what it was; that of before is read where nothing is kept. */
@@ -116,17 +114,15 @@ void runner_endpoints_service(struct runner *runner, const struct object *servic
 
 void runner_endpoints_kept(struct runner *runner, const struct object *object, bool start)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
     const char *name = object->name;
     const struct object *service;
 
     if (object->kind->id == KIND_ENDPOINT_SLICE)
-        name = json_get_string(json_at(object_json(object, &arena), "metadata.labels"), SLICE_SERVICE);
+        name = label_get(object_doc(object), SLICE_SERVICE);
     service = name ? store_get(runner->store, KIND_SERVICE, object->ns, name) : NULL;
     if (service)
         runner_enqueue(runner, CONTROLLER_ENDPOINTS, service->uid);
-    else if (start && object->kind->id == KIND_ENDPOINTS &&
-             json_get(json_at(object_json(object, &arena), "metadata.labels"), ENDPOINTS_MANAGED))
+    else if (start && object->kind->id == KIND_ENDPOINTS && label_get(object_doc(object), ENDPOINTS_MANAGED))
         runner_enqueue(runner, CONTROLLER_ENDPOINTS, object->uid);
 }
 

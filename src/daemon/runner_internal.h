@@ -11,6 +11,8 @@
 #include "control/quota.h"
 #include "daemon/runner.h"
 #include "loop/loop.h"
+#include "objects/names.h"
+#include "objects/object_doc.h"
 #include "registry/registry.h"
 
 enum controller {

@@ -112,9 +112,7 @@ static void add_pod(void *arg, const struct object *object)
         map_set(list->runner->job_pods, str_from(object->uid), facts);
     }
     if (facts->rv != object->rv) {
-        CLEANUP(arena_done) struct arena arena = {0};
-
-        job_pod_read(object, &arena, &facts->pod);
+        job_pod_read(object, &facts->pod);
         facts->rv = object->rv;
     }
     facts->pod.object = object;
@@ -171,7 +169,7 @@ static const struct quota_usage *usage_of(struct runner *runner, const struct ob
         CLEANUP(arena_done) struct arena arena = {0};
 
         arena_done(&facts->arena);
-        quota_measure(object->kind, object_json(object, &arena), &facts->arena, &facts->usage);
+        quota_measure(object->kind, object_doc_once(object, &arena), &facts->arena, &facts->usage);
         facts->rv = object->rv;
     }
     return &facts->usage;
@@ -205,7 +203,7 @@ static void look_quota(struct runner *runner, const struct object *object, int64
     struct resource_list used;
     struct quota quota;
 
-    quota_read(object_json(object, arena), arena, &quota);
+    quota_read(object_doc(object), arena, &quota);
     runner_quota_used(runner, &quota, NULL, object->ns, now, arena, &used);
     quota_look(object, &quota, &used, runner->effects);
 }
@@ -225,7 +223,7 @@ static void look_claim(struct runner *runner, const struct object *claim, int64_
 
 static void look_volume(struct runner *runner, const struct object *volume, int64_t now)
 {
-    const struct json *ref = json_at(object_json(volume, &runner->arena), "spec.claimRef");
+    const struct json *ref = json_at(object_doc(volume), "spec.claimRef");
     const struct object *claim =
         store_get(runner->store, KIND_PVC, json_string_or(json_get(ref, "namespace"), ""),
                   json_string_or(json_get(ref, "name"), ""));

@@ -2,9 +2,9 @@
 #include "base/mem.h"
 #include "daemon/runner_internal.h"
 
-static const char *claim_uid(const struct object *volume, struct arena *arena)
+static const char *claim_uid(const struct object *volume)
 {
-    return json_string_or(json_at(object_json(volume, arena), "spec.claimRef.uid"), "");
+    return json_string_or(json_at(object_doc(volume), "spec.claimRef.uid"), "");
 }
 
 static void bound_remove(struct runner *runner, const char *claim, const struct object *volume)
@@ -18,11 +18,10 @@ static void bound_remove(struct runner *runner, const char *claim, const struct 
 void runner_volume_noted(struct runner *runner, const struct object *volume, const struct object *before,
                          bool deleted)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
-    const char *claim = claim_uid(volume, &arena);
+    const char *claim = claim_uid(volume);
 
     if (before)
-        bound_remove(runner, claim_uid(before, &arena), volume);
+        bound_remove(runner, claim_uid(before), volume);
     map_remove(runner->open_volumes, str_from(volume->uid));
     if (deleted)
         bound_remove(runner, claim, volume);
@@ -43,7 +42,7 @@ static int by_name(const void *a, const void *b)
 void runner_volumes_for(struct runner *runner, const struct object *claim, struct pvc_view *view)
 {
     struct arena *arena = &runner->arena;
-    const char *wanted = json_string_or(json_at(object_json(claim, arena), "spec.volumeName"), ""),
+    const char *wanted = json_string_or(json_at(object_doc(claim), "spec.volumeName"), ""),
                *name = *wanted ? wanted : map_get(runner->bound_volumes, str_from(claim->uid));
     const struct object *named = name ? store_get(runner->store, KIND_PV, "", name) : NULL, **found;
     struct str key;

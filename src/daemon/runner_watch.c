@@ -3,12 +3,8 @@
 #include "base/clock.h"
 #include "control/gc.h"
 #include "control/job.h"
+#include "control/util.h"
 #include "daemon/runner_internal.h"
-
-static bool mentions(const struct object *object, const char *word)
-{
-    return memmem(object->text, object->text_len, word, strlen(word)) != NULL;
-}
 
 static struct str field(const struct object *object, const char *name)
 {
@@ -36,7 +32,7 @@ static void tell_gc(struct runner *runner, const struct object *object, bool del
 {
     if (!deleted && gc_concerns(object))
         runner_enqueue(runner, CONTROLLER_GC, object->uid);
-    if (deleted || (object->deleting && mentions(object, FINALIZER_FOREGROUND)))
+    if (deleted || (object->deleting && finalizer_has(object_doc(object), FINALIZER_FOREGROUND)))
         store_dependents(runner->store, object->uid, enqueue_gc, runner);
     for (uint32_t i = 0; deleted && i < object->owner_count; i++) {
         char uid[64];
@@ -101,7 +97,7 @@ static void tell_owner_jobs(struct runner *runner, const struct object *pod, boo
         found = true;
         runner_enqueue(runner, CONTROLLER_JOB, uid);
     }
-    if (!deleted && !found && mentions(pod, JOB_TRACKING_FINALIZER))
+    if (!deleted && !found && finalizer_has(object_doc(pod), JOB_TRACKING_FINALIZER))
         runner_enqueue(runner, CONTROLLER_POD, pod->uid);
 }
 
@@ -120,18 +116,17 @@ static void pod_changed(struct runner *runner, const struct object *pod, bool de
 static bool node_matters(const struct object *node, const struct object *before)
 {
     static const char *const paths[] = {"spec", "metadata.labels", "status.allocatable"};
-    CLEANUP(arena_done) struct arena arena = {0};
     const struct json *now, *old;
 
     if (!before)
         return true;
-    now = object_json(node, &arena);
-    old = object_json(before, &arena);
+    now = object_doc(node);
+    old = object_doc(before);
     for (size_t i = 0; i < ARRAY_LEN(paths); i++)
         if (!json_equal(json_at(now, paths[i]), json_at(old, paths[i])))
             return true;
-    return mentions(node, "\"Ready\",\"status\":\"True\"") !=
-           mentions(before, "\"Ready\",\"status\":\"True\"");
+    return condition_is(json_get(now, "status"), "Ready", "True") !=
+           condition_is(json_get(old, "status"), "Ready", "True");
 }
 
 static void node_changed(struct runner *runner, const struct object *node, const struct object *before,
@@ -148,7 +143,6 @@ static void node_changed(struct runner *runner, const struct object *node, const
 
 static void claim_changed(struct runner *runner, const struct object *claim, bool deleted)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
     const struct object *volume;
 
     if (!deleted) {
@@ -156,9 +150,19 @@ static void claim_changed(struct runner *runner, const struct object *claim, boo
         return;
     }
     volume = store_get(runner->store, KIND_PV, "",
-                       json_string_or(json_at(object_json(claim, &arena), "spec.volumeName"), ""));
+                       json_string_or(json_at(object_doc(claim), "spec.volumeName"), ""));
     if (volume)
         runner_enqueue(runner, CONTROLLER_VOLUME, volume->uid);
+}
+
+static bool claim_names(const struct object *claim, const char *volume, struct arena *arena)
+{
+    return streq(json_at_string(object_doc_once(claim, arena), "spec.volumeName"), volume);
+}
+
+static bool claim_waits(const struct object *claim, struct arena *arena)
+{
+    return streq(json_at_string(object_doc_once(claim, arena), "status.phase"), "Pending");
 }
 
 static void volume_changed(struct runner *runner, const struct object *volume, const struct object *before,
@@ -173,7 +177,7 @@ static void volume_changed(struct runner *runner, const struct object *volume, c
         runner_enqueue(runner, CONTROLLER_VOLUME, volume->uid);
     if (before && !deleted)
         return;
-    ref = json_at(object_json(volume, &arena), "spec.claimRef");
+    ref = json_at(object_doc(volume), "spec.claimRef");
     if (ref) { /* nobody else's */
         claim = store_get(runner->store, KIND_PVC, json_string_or(json_get(ref, "namespace"), ""),
                           json_string_or(json_get(ref, "name"), ""));
@@ -182,7 +186,7 @@ static void volume_changed(struct runner *runner, const struct object *volume, c
         return;
     }
     OBJECTS_EACH(store_list(runner->store, KIND_PVC, NULL), it)
-        if (deleted ? mentions(*it, volume->name) : mentions(*it, "\"phase\":\"Pending\""))
+        if (deleted ? claim_names(*it, volume->name, &arena) : claim_waits(*it, &arena))
             runner_enqueue(runner, CONTROLLER_CLAIM, (*it)->uid);
 }
 
@@ -220,13 +224,11 @@ void runner_events_look(void *arg)
 
 static void event_changed(struct runner *runner, const struct object *event, bool deleted)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
-
     if (deleted) {
         event_queue_remove(runner->events, event->uid);
         return;
     }
-    event_queue_put(runner->events, event, event_time(object_json(event, &arena)));
+    event_queue_put(runner->events, event, event_time(object_doc(event)));
     if (!loop_timer_active(runner->events_timer) ||
         (!runner->events_soon && store_count(runner->store, KIND_EVENT, event->ns) > EVENTS_PER_NS_MAX)) {
         runner->events_soon = true; /* once: a stream of events must not push it away */

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "objects/kind.h"
+#include "objects/object_doc.h"
 
 #define TEXT_USUAL 4096 /* bytes that most texts need no more than */
 
@@ -494,19 +495,9 @@ void object_unref(struct object *object)
 {
     if (!object || --object->refs)
         return;
+    object_doc_done(object);
     free(object->cache);
     free(object);
-}
-
-struct json *object_json(const struct object *object, struct arena *arena)
-{
-    char *copy = arena_strndup(arena, object->text, object->text_len);
-    struct json *doc;
-
-    /* A text that went bad in the database reads as nothing at all. */
-    if (json_parse_in_place(copy, object->text_len, arena, &doc, NULL) < 0)
-        return json_new_object(arena);
-    return doc;
 }
 
 struct str object_label(const struct object *object, const char *key)

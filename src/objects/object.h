@@ -9,6 +9,7 @@
 #include "base/json.h"
 
 struct kind;
+struct object_doc;
 
 struct object {
     const struct kind *kind;
@@ -29,6 +30,7 @@ struct object {
     const struct str *fields; /* values of kind->fields, same order */
     const struct str *owners; /* uids of ownerReferences */
     void *cache;              /* Table cells, made on first use; freed with free() */
+    struct object_doc *doc;   /* the kept document, see object_doc.h */
 };
 
 /* doc needs metadata.{name, uid}, and resourceVersion unless it is for a dry run's answer; kind and
@@ -40,7 +42,7 @@ struct object *object_ref(const struct object *object); /* not thread-safe: one 
 void object_unref(struct object *object);               /* NULL is fine */
 DEFINE_CLEANUP(struct object *, object_unref);
 
-/* The document as a fresh tree in arena, free to change. */
+/* The document as a fresh tree in arena, free to change. Who only reads takes object_doc. */
 struct json *object_json(const struct object *object, struct arena *arena);
 
 struct str object_label(const struct object *object, const char *key); /* {NULL, 0} when absent */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/vec.h"
+#include "objects/object_doc.h"
 #include "objects/rules.h"
 
 #include <assert.h>
@@ -104,7 +105,7 @@ static const struct cells *object_cells(const struct object *object, int64_t now
         CLEANUP(buf_done) struct buf marked = {0};
         struct column_ctx ctx = {.arena = &arena, .now = now};
 
-        write_cells(object->kind, object_json(object, &arena), &ctx, &marked);
+        write_cells(object->kind, object_doc_once(object, &arena), &ctx, &marked);
         ((struct object *)(uintptr_t)object)->cache = cells_new(&marked); /* the one part that may change */
     }
     return object->cache;

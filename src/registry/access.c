@@ -91,16 +91,13 @@ static bool named_in(struct str list, const struct identity *who)
     return false;
 }
 
-static struct str annotation(const struct object *object, const char *key, struct arena *arena)
+static struct str annotation(const struct object *object, const char *key)
 {
-    const struct json *doc = object_json(object, arena);
-
-    return json_str(json_get(json_at(doc, "metadata.annotations"), key));
+    return json_str(json_get(json_at(object_doc(object), "metadata.annotations"), key));
 }
 
 static bool is_member(struct registry *registry, const struct identity *who, const char *ns)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
     const struct object *space;
 
     if (!*ns)
@@ -108,7 +105,7 @@ static bool is_member(struct registry *registry, const struct identity *who, con
     if (streq(ns, who->user))
         return true;
     space = store_get(registry->store, KIND_NAMESPACE, "", ns);
-    return space && named_in(annotation(space, MEMBERS_ANNOTATION, &arena), who);
+    return space && named_in(annotation(space, MEMBERS_ANNOTATION), who);
 }
 
 /* Paths that are no resource: health and version for everybody, discovery for everybody known. */
@@ -129,7 +126,6 @@ static bool path_allowed(const struct identity *who, const char *path)
 /* Another user's work. */
 static bool foreign(struct registry *registry, const struct identity *who, const struct access *access)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
     const struct object *object;
     struct str user;
 
@@ -138,7 +134,7 @@ static bool foreign(struct registry *registry, const struct identity *who, const
     object = store_get(registry->store, access->kind->id, access->ns, access->name);
     if (!object)
         return false;
-    user = annotation(object, OWNER_ANNOTATION, &arena);
+    user = annotation(object, OWNER_ANNOTATION);
     return !user.s || !str_is(user, who->user);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/vec.h"
+#include "objects/object_doc.h"
 #include "registry/registry.h"
 
 struct admission {
@@ -41,7 +42,8 @@ void registry_drop(struct registry *registry, const struct write *write, const s
                    struct json *doc, struct written *ret);
 /* update's second half: doc replaces old. */
 int registry_replace(struct registry *registry, const struct write *write, enum write_scope scope,
-                     const struct object *old, struct json *old_doc, struct json *doc, struct written *ret);
+                     const struct object *old, const struct json *old_doc, struct json *doc,
+                     struct written *ret);
 /* A change that deletion makes (deletionTimestamp, finalizers): no rules apply. */
 void registry_mark(struct registry *registry, const struct write *write, const struct object *old,
                    struct json *doc, struct written *ret);

@@ -96,7 +96,7 @@ static void take_over(struct registry *registry, const struct write *write, cons
     const struct json *owners = json_at(doc, "metadata.ownerReferences");
     const struct object *object =
         store_by_uid(registry->store, json_string_or(json_get(json_item(owners, 0), "uid"), ""));
-    const struct json *owner = object ? object_json(object, write->arena) : NULL;
+    const struct json *owner = object ? object_doc(object) : NULL;
     const char *maker = annotation_get(owner, OWNER_ANNOTATION);
 
     if (maker)

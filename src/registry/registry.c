@@ -282,6 +282,7 @@ void registry_commit(struct registry *registry, const struct write *write, const
     json_set_string(write->arena, meta, "resourceVersion",
                     arena_printf(write->arena, "%lld", (long long)store_next_revision(registry->store)));
     object = object_new(kind, write->arena, doc);
+    object_doc_keep(object, doc);
     ret->object = object;
     store_put(registry->store, object);
 }

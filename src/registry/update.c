@@ -11,7 +11,7 @@ static void carry(struct arena *arena, struct json *meta, const struct json *old
     const struct json *value = json_get(old_meta, key);
 
     if (value)
-        json_set(arena, meta, key, *value);
+        json_set(arena, meta, key, *json_copy(arena, value));
     else
         json_remove(meta, key);
 }
@@ -49,7 +49,7 @@ static void carry_all_but_status(const struct write *write, struct json *doc, co
 {
     JSON_EACH_MEMBER(old_doc, it)
         if (is_content(it))
-            json_set_str(write->arena, doc, key_of(it), it->value);
+            json_set_str(write->arena, doc, key_of(it), *json_copy(write->arena, &it->value));
     for (size_t i = 0; i < json_len(doc);) {
         const struct json_member *member = &doc->members->v[i];
 
@@ -154,7 +154,8 @@ static int check_preconditions(const struct write *write, const struct object *o
 }
 
 int registry_replace(struct registry *registry, const struct write *write, enum write_scope scope,
-                     const struct object *old, struct json *old_doc, struct json *doc, struct written *ret)
+                     const struct object *old, const struct json *old_doc, struct json *doc,
+                     struct written *ret)
 {
     const struct kind *kind = old->kind;
     struct rule_ctx ctx = write_ctx(write, old->name);
@@ -217,10 +218,10 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
 /* /finalize of a namespace: an update that may also change the finalizers of its spec. */
 static void keep_status(const struct write *write, const struct object *old, struct json *doc)
 {
-    const struct json *status = json_get(object_json(old, write->arena), "status");
+    const struct json *status = json_get(object_doc(old), "status");
 
     if (status)
-        json_set(write->arena, doc, "status", *status);
+        json_set(write->arena, doc, "status", *json_copy(write->arena, status));
 }
 
 int registry_update(struct registry *registry, const struct write *write, const struct kind *kind,
@@ -394,17 +395,16 @@ int registry_edit_object(struct registry *registry, const struct write *write, c
                          registry_edit edit, void *arg, struct written *ret)
 {
     const struct object *old = store_get(registry->store, object->kind->id, object->ns, object->name);
-    struct json *old_doc, *doc;
+    struct json *doc;
 
     *ret = (struct written){0};
     if (!old || !streq(old->uid, object->uid))
         return registry_missing(write, object->kind, object->name);
-    old_doc = object_json(old, write->arena);
     doc = object_json(old, write->arena);
     if (!edit(arg, write->arena, doc)) {
         ret->object = old;
         return 0;
     }
     json_remove(json_get(doc, "metadata"), "resourceVersion");
-    return registry_replace(registry, write, SCOPE_ALL, old, old_doc, doc, ret);
+    return registry_replace(registry, write, SCOPE_ALL, old, object_doc(old), doc, ret);
 }

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "objects/kind.h"
+#include "objects/object_doc.h"
 #include "store/db.h"
 #include "store/disk_internal.h"
 #include "store/index.h"
@@ -578,6 +579,20 @@ static void on_done(void *arg, uint32_t events)
 
 /* ---- opening, closing, asking ---- */
 
+/* Documents that were read are nobody's once the turn is over. */
+static void docs_turn(void *arg)
+{
+    (void)arg;
+    object_docs_turn();
+}
+
+static void docs_ask(void *arg)
+{
+    struct store *store = arg;
+
+    loop_later(store->loop, docs_turn, NULL);
+}
+
 static struct store *store_new(struct loop *loop)
 {
     struct store *store = NEW(struct store);
@@ -585,6 +600,7 @@ static struct store *store_new(struct loop *loop)
     store->loop = loop;
     store->index = index_new();
     store->window_max = STORE_WINDOW_CHANGES;
+    object_docs_ask(docs_ask, store);
     return store;
 }
 
@@ -677,6 +693,8 @@ static void store_free(struct store *store)
     window_done(&store->window);
     values_done(&store->values);
     index_free(store->index);
+    object_docs_unask(store);
+    object_docs_turn();
     free(store);
 }
 

@@ -157,7 +157,7 @@ class Daemon:
         self.data = self.folder / "data"
         self.log_path = self.folder / "berthd.log"
         self.flags = [str(f) for f in flags]
-        self.env = {**os.environ, **(env or {})}
+        self.env = {**os.environ, "BERTH_CHECK_DOCUMENTS": "1", **(env or {})}
         # Socket paths hold 107 bytes, fewer than pytest's folders may have.
         self.socket_folder = tempfile.mkdtemp(prefix="berth-")
         self.socket = os.path.join(self.socket_folder, "s")

@@ -43,6 +43,17 @@ def test_pod_runs_to_its_end(node):
     assert {"Scheduled", "Created", "Started"} <= set(events.split())
 
 
+def test_documents_are_parsed_at_most_five_times_from_create_to_running(node):
+    parsed = lambda: node.get("/v1/status")["documentsParsed"]
+    node.kubectl("get", "pods").ok()
+    before = parsed()
+    create(node, pod("once", "sleep 60"))
+    until(node, "once", lambda found: found["status"].get("phase") == "Running", "runs")
+    after = parsed()
+    node.kubectl("delete", "pod", "once", "--grace-period=0", "--force").ok()
+    assert after - before <= 5, (before, after)
+
+
 def test_exit_code_is_shown(node):
     create(node, pod("three", "exit 3"))
     ended = state(phase(node, "three", "Failed"))["terminated"]

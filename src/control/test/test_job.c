@@ -203,7 +203,7 @@ static void check_case(struct bench *b, const struct job_case *c)
                                     strstr(c->spec, "template:") ? "" : ", " POD_TEMPLATE, c->status));
     view.job = object_of(b, KIND_JOB, doc);
     JSON_EACH(from_yaml(b, c->pods), it)
-        job_pod_read(object_of(b, KIND_POD, it), &b->arena, &pods[view.pod_count++]);
+        job_pod_read(object_of(b, KIND_POD, it), &pods[view.pod_count++]);
     job_look(&view, &b->effects);
     text = effects_text(b);
     if (!streq(text, c->expect))
@@ -285,7 +285,7 @@ static void test_many_finished_pods_are_counted_in_several_looks(void **state)
         struct job_pod pod;
 
         job_pod_read(object_from(b, KIND_POD, arena_printf(&b->arena, POD("p%d", "Succeeded", "", ""), i)),
-                     &b->arena, &pod);
+                     &pod);
         vec_push(&pods, pod);
     }
     view.pods = pods.v;

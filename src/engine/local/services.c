@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "control/service.h"
 #include "engine/local/internal.h"
+#include "objects/object_doc.h"
 
 #include <arpa/inet.h>
 
@@ -205,12 +206,11 @@ static void show_balancer(struct local_engine *engine, const struct object *serv
 
 static bool may_be_balancer(const struct object *service)
 {
-    static const char *const words[] = {"\"type\":\"LoadBalancer\"", "\"ingress\":["};
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct json *doc = object_doc_once(service, &arena);
 
-    for (size_t i = 0; i < ARRAY_LEN(words); i++)
-        if (memmem(service->text, service->text_len, words[i], strlen(words[i])))
-            return true;
-    return false;
+    return streq(json_at_string(doc, "spec.type"), "LoadBalancer") ||
+           json_len(json_at(doc, "status.loadBalancer.ingress")) > 0;
 }
 
 static void show_balancers(struct local_engine *engine)
