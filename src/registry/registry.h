@@ -2,6 +2,22 @@
  * (defaults, validation, admission, immutability, ownership of fields), revisions are given, the store is
  * told. The API, the controllers and the engines all use these calls, so a rule holds for everybody.
  *
+ * Which writes are checked, and which are trusted:
+ *
+ *                              others' (who)   Berth's create   Berth's edit (registry_edit_object)
+ *   types and unknown fields   checked         checked          types, where it changes content
+ *   names, labels, annotations checked         checked          checked
+ *   content: spec, data …      checked         checked          checked as a whole, where it changes
+ *   fields that cannot change  checked         -                trusted: nodeName, volumeName, claimRef …
+ *   status                     by /status      replaced         trusted
+ *   admission                  asked           asked            asked
+ *   label user                 refused         the owner's      trusted
+ *   label priority             checked         trusted          trusted
+ *
+ * "Content" is all but metadata and status. An edit that leaves content as it is passes even where what is
+ * stored would be refused today. Deletion marks (deletionTimestamp, finalizers) are written unchecked.
+ * Whether somebody may write at all is asked before, by access_check (access.h).
+ *
  * Calls change memory at once; whoever answers a client does so through store_defer (see store.h). */
 #pragma once
 
@@ -73,8 +89,9 @@ int registry_delete(struct registry *registry, const struct write *write, const 
                     const char *ns, const char *name, const struct delete_options *options,
                     struct written *ret);
 
-/* For controllers and engines: changes an object by a function that edits its document in place; runs the
- * same rules. edit returns false to leave it as it is. ERR: failure NotFound when it is gone. */
+/* For controllers and engines: changes an object by a function that edits its document in place; the table
+ * above says what is checked. edit returns false to leave it as it is. ERR: failure NotFound when it is gone,
+ * Invalid or BadRequest when the edit has made something of it that nobody could create. */
 typedef bool (*registry_edit)(void *arg, struct arena *arena, struct json *doc);
 int registry_edit_object(struct registry *registry, const struct write *write, const struct object *object,
                          registry_edit edit, void *arg, struct written *ret);

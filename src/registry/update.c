@@ -153,6 +153,22 @@ static int check_preconditions(const struct write *write, const struct object *o
     return 0;
 }
 
+/* What an edit of Berth's own has made of the document must be a valid one, wherever it differs from what was
+ * stored. Rules about changes do not apply: binding a pod sets a field that nobody else may touch. */
+static int check_edited(const struct write *write, const struct kind *kind, const struct rule_ctx *ctx,
+                        struct json *doc, struct field_errors *errors)
+{
+    struct err err = {0};
+
+    if (schema_check(kind_schema(kind), write->arena, doc, false, NULL, &err) < 0)
+        return failure_bad_request(write->failure, write->arena,
+                                   "%s in version \"%s\" cannot be handled as a %s: %s", kind->name,
+                                   kind->version, kind->name, err.msg);
+    if (kind->validate)
+        kind->validate(ctx, doc, NULL, errors);
+    return 0;
+}
+
 int registry_replace(struct registry *registry, const struct write *write, enum write_scope scope,
                      const struct object *old, const struct json *old_doc, struct json *doc,
                      struct written *ret)
@@ -163,7 +179,7 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
     struct json *meta = json_need_object(write->arena, doc, "metadata");
     const struct json *old_meta = json_get(old_doc, "metadata");
     char time[CLOCK_TEXT_MAX];
-    bool owners_given;
+    bool owners_given, content_changed;
 
     if (check_preconditions(write, old, meta, write->patched) < 0)
         return -1;
@@ -186,15 +202,18 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
     owner_check_priority(write, kind, doc, old_doc, &errors);
     if (scope == SCOPE_STATUS && kind->validate_status)
         kind->validate_status(&ctx, doc, old_doc, &errors);
-    if (scope == SCOPE_MAIN || (scope == SCOPE_ALL && write->who))
-        if (kind->validate)
-            kind->validate(&ctx, doc, old_doc, &errors);
+    content_changed = scope != SCOPE_STATUS && spec_changed(doc, old_doc);
+    if (scope == SCOPE_ALL && !write->who) {
+        if (content_changed && check_edited(write, kind, &ctx, doc, &errors) < 0)
+            return -1;
+    } else if (scope != SCOPE_STATUS && kind->validate) {
+        kind->validate(&ctx, doc, old_doc, &errors);
+    }
     if (field_errors_finish(&errors, write->failure, kind->group, kind->name, old->name) < 0)
         return -1;
     if (scope != SCOPE_STATUS)
         write_warn(write, kind, &ctx, doc, old_doc);
-    if (kind->has_generation && !kind->generation_stays && !write->keep_generation &&
-        spec_changed(doc, old_doc))
+    if (kind->has_generation && !kind->generation_stays && !write->keep_generation && content_changed)
         json_set_int(write->arena, meta, "generation", json_int(json_get(old_meta, "generation"), 0) + 1);
     /* Ownership alone may be written too: kubectl moves it from one manager to another. */
     owners_given = !json_equal(json_get(meta, "managedFields"), json_get(old_meta, "managedFields"));
