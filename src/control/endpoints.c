@@ -437,7 +437,6 @@ static void write_slice(const struct endpoints_view *view, const struct slice *s
     meta = json_get(doc, "metadata");
     base = arena_printf(arena, "%s-", view->service->name);
     json_set_string(arena, meta, "generateName", base);
-    json_set_string(arena, meta, "name", object_generate_name(arena, base));
     set_owner(arena, meta, view->service);
     effect_create(effects, kind_by_id(KIND_ENDPOINT_SLICE), view->service->ns, doc);
 }

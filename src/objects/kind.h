@@ -170,4 +170,5 @@ const char *pod_qos_class(const struct json *spec);
 void object_check_metadata(const struct kind *kind, const struct rule_ctx *ctx, const struct json *doc,
                            const struct json *old, struct field_errors *errors);
 /* Appends five characters of bcdfghjklmnpqrstvwxz2456789, cutting the base at 58 characters. */
-char *object_generate_name(struct arena *arena, const char *base);
+#define NAME_TAIL_LEN 5
+char *object_name_after(struct arena *arena, const char *base, const uint8_t random[NAME_TAIL_LEN]);

@@ -2,7 +2,6 @@
  * is wrong into msgs and returns how many; the sentences are those of Kubernetes' apimachinery, so that
  * users find them with a search. All of them are constants: rules need no memory. */
 #include "base/clock.h"
-#include "base/file.h"
 #include "objects/rules.h"
 
 #include <ctype.h>
@@ -481,15 +480,13 @@ void object_check_metadata(const struct kind *kind, const struct rule_ctx *ctx, 
     check_finalizer_domains(kind, errors, json_get(meta, "finalizers"));
 }
 
-char *object_generate_name(struct arena *arena, const char *base)
+char *object_name_after(struct arena *arena, const char *base, const uint8_t random[NAME_TAIL_LEN])
 {
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789";
     size_t len = strnlen(base, GENERATE_BASE_MAX);
-    unsigned char random[5];
-    char tail[sizeof(random) + 1] = "";
+    char tail[NAME_TAIL_LEN + 1] = "";
 
-    random_bytes(random, sizeof(random));
-    for (size_t i = 0; i < sizeof(random); i++)
+    for (size_t i = 0; i < NAME_TAIL_LEN; i++)
         tail[i] = letters[random[i] % (sizeof(letters) - 1)];
     return arena_printf(arena, "%.*s%s", (int)len, base, tail);
 }

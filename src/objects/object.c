@@ -5,6 +5,7 @@
  * fields have their text read as a tree. */
 #include "objects/object.h"
 
+#include "base/bug.h"
 #include "base/mem.h"
 #include "objects/kind.h"
 #include "objects/object_doc.h"
@@ -438,10 +439,8 @@ struct object *object_new(const struct kind *kind, struct arena *arena, struct j
     }
     buf_putc(&text, '}');
     parts.text = buf_view(&text);
-    if (parts_scan(&parts, (struct str){arena_strndup(arena, text.data, head), head}, &err) < 0) {
-        fprintf(stderr, "object_new: %s: %.200s\n", err.msg, text.data);
-        abort(); /* the caller did not fill in metadata */
-    }
+    if (parts_scan(&parts, (struct str){arena_strndup(arena, text.data, head), head}, &err) < 0)
+        bug("object_new: %s: %.200s", err.msg, text.data); /* the caller did not fill in metadata */
     if (kind->fields)
         parts_fields(&parts, kind, doc);
     return parts_build(&parts, kind);

@@ -3,10 +3,10 @@
  * earlier, it waits among the orphans. All of it is one thread's, as objects are. */
 #include "objects/object_doc.h"
 
+#include "base/bug.h"
 #include "base/mem.h"
 #include "objects/kind.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct object_doc {
@@ -174,9 +174,8 @@ static void check(const struct object_doc *kept)
     json_write(&text, kept->doc);
     if (str_eq(buf_view(&text), (struct str){kept->object->text, kept->object->text_len}))
         return;
-    fprintf(stderr, "a reader changed the document of %s '%s/%s': %s\n", kept->object->kind->name,
-            kept->object->ns, kept->object->name, text.data);
-    abort();
+    bug("a reader changed the document of %s '%s/%s': %s", kept->object->kind->name, kept->object->ns,
+        kept->object->name, text.data);
 }
 
 void object_docs_turn(void)

@@ -212,6 +212,14 @@ static int check_namespace(struct registry *registry, const struct write *write,
     return 0;
 }
 
+char *object_generate_name(struct arena *arena, const char *base)
+{
+    uint8_t random[NAME_TAIL_LEN];
+
+    random_bytes(random, sizeof(random));
+    return object_name_after(arena, base, random);
+}
+
 /* What only the server may say about a new object. */
 static void stamp(const struct write *write, const struct kind *kind, struct json *meta)
 {

@@ -96,6 +96,9 @@ typedef bool (*registry_edit)(void *arg, struct arena *arena, struct json *doc);
 int registry_edit_object(struct registry *registry, const struct write *write, const struct object *object,
                          registry_edit edit, void *arg, struct written *ret);
 
+/* A name that starts with base and ends in five random letters. In the arena. */
+char *object_generate_name(struct arena *arena, const char *base);
+
 /* Admission asked of every create and update before it is stored; registered by the controllers. Returns -1
  * with failure to refuse. May change doc (LimitRange defaults). */
 typedef int (*registry_admit)(void *arg, const struct write *write, const struct kind *kind, const char *ns,

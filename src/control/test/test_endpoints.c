@@ -171,7 +171,7 @@ static void test_objects_say_whose_they_are(void **state)
     assert_string_equal(json_get_string(at, "nodeName"), "node");
     assert_string_equal(json_at_string(at, "targetRef.name"), "a");
     doc = created(b, KIND_ENDPOINT_SLICE, 0);
-    assert_true(starts_with(json_at_string(doc, "metadata.name"), "web-"));
+    assert_string_equal(json_at_string(doc, "metadata.generateName"), "web-");
     assert_string_equal(json_at_string(doc, "metadata.ownerReferences.0.uid"), service->uid);
     assert_string_equal(json_get_string(json_at(doc, "metadata.labels"), SLICE_SERVICE), "web");
     assert_string_equal(json_at_string(doc, "endpoints.0.targetRef.uid"), "uid-a");
