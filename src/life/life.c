@@ -146,19 +146,14 @@ void job_times(struct life_job *job, enum phase before, int64_t now)
 void job_forecast(struct step *step, struct life_job *job)
 {
     const struct life *life = step->life;
-    struct estimate_key key = {job->image, job->script, job->batch_size};
+    struct estimate_key key = {job->image, job->script, job->batch_size, &job->epochs};
 
-    if (life->rules.forecast) {
+    if (life->rules.forecast)
         life->rules.forecast(life->rules.of, job, step->now, &job->forecast);
-    } else if (job->w.kind == WORKLOAD_TRAINING) {
+    else if (job->w.kind == WORKLOAD_TRAINING)
         estimator_forecast(life->estimator, &key, &job->w, job->training_set, step->now, &job->forecast);
-        job->forecast.as_of_ms = !phase_holds(job->w.phase) ? 0
-                                 : job->epoch_at_ms         ? job->epoch_at_ms
-                                                            : job->w.started_ms;
-    } else {
+    else
         forecast_declared(&job->w, step->now, &job->forecast);
-        job->forecast.as_of_ms = phase_holds(job->w.phase) ? job->w.started_ms : 0;
-    }
     (void)live_forecast(life->live, job->w.id, &job->forecast, NULL);
 }
 
@@ -246,6 +241,7 @@ static struct workload restored(const struct life *life, const struct life_desc 
     w.epochs_done = saved->w.epochs_done;
     w.attained_gpu_ms = saved->w.attained_gpu_ms;
     w.queue_ms = saved->w.queue_ms;
+    w.stop_by_ms = saved->stop.until_ms;
     w.restarts = saved->w.restarts;
     w.probes = saved->w.probes;
     w.not_before_ms = saved->w.not_before_ms;
@@ -274,6 +270,7 @@ static void restore_rest(struct life_job *job, const struct life_job *saved)
     job->ran_ms = saved->ran_ms;
     job->lost_ms = saved->lost_ms;
     job->last_epoch_s = saved->last_epoch_s;
+    job->epochs = saved->epochs;
     job->epoch_at_ms = saved->epoch_at_ms;
     job->no_stop_epoch = saved->no_stop_epoch;
     job->peak_mib = saved->peak_mib;

@@ -72,6 +72,7 @@ struct life_job {
     int64_t since_ms;         /* of the present phase */
     int64_t waited_ms, ran_ms, lost_ms;
     double last_epoch_s;
+    struct epoch_log epochs;   /* what they took, over all runs */
     int64_t epoch_at_ms;       /* when the last epoch of this run ended; 0: none did */
     int64_t no_stop_epoch;     /* the newest epoch whose question was answered with no; -1: none */
     uint64_t iterations;       /* reported in this run */

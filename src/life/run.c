@@ -177,10 +177,30 @@ static bool learn(struct step *step, struct life_job *job, const struct sample *
     return true;
 }
 
+/* An epoch has ended that took `seconds`, as it says. What counts for estimates is the time between two ends,
+ * unless the clock jumped. */
+static void learn_epoch(struct step *step, struct life_job *job, double seconds, double between, bool shared)
+{
+    struct estimate_key key = {job->image, job->script, job->batch_size};
+    bool first = job->epoch_at_ms == 0;
+
+    if (!first && between > 0.5 * seconds && between < 2 * seconds)
+        seconds = between;
+    if (step->life->rules.forecast)
+        return;
+    if (job->profiled) {
+        epoch_log_add(&job->epochs, job->w.placement.len, shared, seconds, first);
+        return;
+    }
+    estimator_learn_epoch(step->life->estimator, &key, &job->epochs, job->w.placement.len, shared, seconds,
+                          first);
+    effect_add(step, EFFECT_LEARNED, job);
+}
+
 int run_epoch(struct step *step, struct life_job *job, const struct life_event *event)
 {
     uint32_t done = event->epochs, before = job->w.epochs_done;
-    double seconds = event->seconds;
+    double seconds = event->seconds, between;
     int64_t since;
 
     if (job->w.epochs_total && done > job->w.epochs_total)
@@ -190,18 +210,15 @@ int run_epoch(struct step *step, struct life_job *job, const struct life_event *
     if (job->w.phase == PHASE_STARTING) /* what ends epochs runs, whatever its node says */
         (void)run_runs(step, job, NULL);
     since = job->epoch_at_ms ? job->epoch_at_ms : job->w.started_ms;
+    between = fmax((double)(step->now - since), 1) / 1000 / (done - before);
     if (!(seconds > 0) || seconds > EPOCH_S_MAX)
-        seconds = job->last_epoch_s > 0 && job->epoch_at_ms == 0
-                      ? job->last_epoch_s
-                      : fmax((double)(step->now - since), 1) / 1000 / (done - before);
+        seconds = job->last_epoch_s > 0 && job->epoch_at_ms == 0 ? job->last_epoch_s : between;
+    learn_epoch(step, job, seconds, between, event->shared);
     job->last_epoch_s = seconds;
     job->epoch_at_ms = step->now;
     job_apply(step, job, &(struct live_event){.type = LIVE_EPOCH, .epochs_done = done}, NULL);
     take_peak(step, job);
     effect_add(step, EFFECT_EPOCH, job)->seconds = seconds;
-    if (!job->profiled)
-        learn(step, job,
-              &(struct sample){.gpus = job->w.placement.len, .shared = event->shared, .epoch_s = seconds});
     job_forecast(step, job);
     effect_write(step, job);
     return 0;

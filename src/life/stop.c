@@ -94,10 +94,12 @@ void stop_ask(struct step *step, struct life_job *job, enum life_stop_kind kind,
     bool hard = kind == STOP_CANCEL || kind == STOP_MEMORY;
     enum phase before = job->w.phase;
     bool killed = job->stop.killed;
+    int64_t until = step->now + (hard ? 0 : patience(step->life, job));
 
     if (!phase_holds(job->w.phase) || job->stop.kind == kind || (job->stop.kind && !hard))
         return;
-    if (before != PHASE_STOPPING && !job_apply(step, job, &(struct live_event){.type = LIVE_ASK_STOP}, NULL))
+    if (before != PHASE_STOPPING &&
+        !job_apply(step, job, &(struct live_event){.type = LIVE_ASK_STOP, .stop_by_ms = until}, NULL))
         return;
     stop_clear(&job->stop);
     job->stop.kind = kind;
@@ -107,10 +109,7 @@ void stop_ask(struct step *step, struct life_job *job, enum life_stop_kind kind,
     job->stop.by_name = by ? mem_strdup(by->w.name) : NULL;
     job->stop.by_id = by ? by->w.id : 0;
     job->stop.reason = mem_strdup(reason ? reason : "");
-    /* asked in the phase it was in: one that is starting has no epoch to end */
-    job->w.phase = before;
-    job->stop.until_ms = step->now + (hard ? 0 : patience(step->life, job));
-    job_refresh(step->life, job);
+    job->stop.until_ms = until;
     job_times(job, before, step->now);
     text_set(&job->reason, reason);
     effect_record(step, job, reason, true, 0);

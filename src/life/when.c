@@ -62,22 +62,17 @@ int64_t life_global(struct life *life, const struct life_job *job, int64_t now_m
     return job->place < life->global_of.len ? life->global_of.v[job->place] : 0;
 }
 
-static void when_ends(const struct life *life, const struct life_job *job, int64_t from, int64_t now,
-                      struct life_when *ret)
+static void set_end(struct life_when *ret, struct when end)
 {
-    const struct forecast *f = &job->forecast;
-    uint32_t gpus = workload_gpus(&job->w) ? workload_gpus(&job->w) : job->w.demand.min_gpus;
-    double left;
+    ret->end_ms = end.at_ms;
+    ret->end_lo_ms = end.lo_ms;
+    ret->end_hi_ms = end.hi_ms;
+}
 
-    if (!f->points || (job->w.kind != WORKLOAD_TRAINING && !job->w.declared_ms))
-        return;
-    left = forecast_seconds(f, gpus, life_shared(life, job));
-    ret->end_ms = from + (int64_t)(left * 1000);
-    ret->end_lo_ms = from + (int64_t)(forecast_low(f, left) * 1000);
-    ret->end_hi_ms = from + (int64_t)(forecast_high(f, left) * 1000);
-    ret->end_ms = ret->end_ms < now ? now : ret->end_ms;
-    ret->end_lo_ms = ret->end_lo_ms < now ? now : ret->end_lo_ms;
-    ret->end_hi_ms = ret->end_hi_ms < now ? now : ret->end_hi_ms;
+/* Whether anybody said how long it takes. */
+static bool has_length(const struct life_job *job)
+{
+    return job->forecast.points && (job->w.kind == WORKLOAD_TRAINING || job->w.declared_ms);
 }
 
 void life_when(struct life *life, const struct life_job *job, int64_t now_ms, struct life_when *ret)
@@ -94,8 +89,9 @@ void life_when(struct life *life, const struct life_job *job, int64_t now_ms, st
         int64_t since = job->w.started_ms ? job->w.started_ms : job->placed_ms;
 
         ret->start_ms = ret->start_lo_ms = ret->start_hi_ms = since;
-        if (job->stop.kind != STOP_PREEMPT && job->stop.kind != STOP_RESIZE)
-            when_ends(life, job, job->forecast.as_of_ms ? job->forecast.as_of_ms : now_ms, now_ms, ret);
+        if (has_length(job) && job->stop.kind != STOP_PREEMPT && job->stop.kind != STOP_RESIZE)
+            set_end(ret, forecast_end(&job->forecast, workload_gpus(&job->w), life_shared(life, job), since,
+                                      now_ms));
         return;
     }
     wait = job->blocked ? NULL : life_wait(life, job, now_ms);
@@ -104,8 +100,9 @@ void life_when(struct life *life, const struct life_job *job, int64_t now_ms, st
     ret->start_ms = wait->start_ms;
     ret->start_lo_ms = wait->start_lo_ms;
     ret->start_hi_ms = wait->start_hi_ms;
-    if (wait->start_ms != INT64_MAX)
-        when_ends(life, job, wait->start_ms, now_ms, ret);
+    if (has_length(job) && wait->start_ms != INT64_MAX)
+        set_end(ret, forecast_end_after(&job->forecast, job->w.demand.min_gpus,
+                                        (struct when){wait->start_ms, wait->start_lo_ms, wait->start_hi_ms}));
 }
 
 static bool any_open(const struct life *life)

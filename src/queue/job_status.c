@@ -129,6 +129,33 @@ static void write_words(const struct writing *w, struct arena *arena, struct jso
         json_remove(status, "trouble");
 }
 
+/* What estimates go by after a restart; secondsPerEpoch is what people read of it. */
+static void write_epochs(const struct epoch_log *epochs, struct arena *arena, struct json *status)
+{
+    struct json *list, *shown;
+
+    if (epochs->len == 0)
+        return;
+    list = json_new_array(arena);
+    shown = json_new_object(arena);
+    for (uint32_t i = 0; i < epochs->len; i++) {
+        const struct epoch_row *row = &epochs->rows[i];
+        struct json *out = json_push_object(arena, list);
+
+        json_set_int(arena, out, "gpus", row->gpus);
+        if (row->shared)
+            json_set_bool(arena, out, "shared", true);
+        json_set_int(arena, out, "epochs", row->count);
+        json_set_real(arena, out, "seconds", row->mean_s);
+        json_set_real(arena, out, "weight", row->weight);
+        json_set_real(arena, out, "variance", row->sigma2);
+        if (!row->shared || !json_get(shown, arena_printf(arena, "%u", row->gpus)))
+            json_set_real(arena, shown, arena_printf(arena, "%u", row->gpus), row->mean_s);
+    }
+    json_set(arena, status, "epochTimes", *list);
+    json_set(arena, status, "secondsPerEpoch", *shown);
+}
+
 static void write_progress(const struct writing *w, struct arena *arena, struct json *status)
 {
     const struct life_job *job = w->unit->life;
@@ -144,12 +171,9 @@ static void write_progress(const struct writing *w, struct arena *arena, struct 
     set_count(arena, status, "noStopEpoch", job->no_stop_epoch, job->no_stop_epoch >= 0);
     if (pod)
         json_set_string(arena, status, "podName", pod->name);
-    if (job->last_epoch_s > 0) {
+    if (job->last_epoch_s > 0)
         json_set_real(arena, status, "lastEpochSeconds", job->last_epoch_s);
-        if (job->w.placement.len && job->epoch_at_ms)
-            json_set_real(arena, json_need_object(arena, status, "secondsPerEpoch"),
-                          arena_printf(arena, "%u", workload_gpus(&job->w)), job->last_epoch_s);
-    }
+    write_epochs(&job->epochs, arena, status);
 }
 
 static bool edit_status(void *arg, struct arena *arena, struct json *doc)

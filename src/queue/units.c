@@ -484,11 +484,35 @@ static struct placement training_cards(struct queue *queue, const struct json *c
     return (struct placement){slots, len};
 }
 
-static double last_epoch_s(const struct json *status)
+static double seconds_of(const struct json *value)
 {
-    const struct json *value = json_get(status, "lastEpochSeconds");
-
     return json_is(value, JSON_REAL) ? value->real : (double)json_int(value, 0);
+}
+
+/* Older versions stored one time for each number of GPUs. */
+static void saved_epochs(const struct json *status, struct epoch_log *ret)
+{
+    const struct json *rows = json_get(status, "epochTimes");
+
+    JSON_EACH(rows, it) {
+        struct epoch_row row = {.gpus = (uint32_t)json_int(json_get(it, "gpus"), 0),
+                                .shared = json_bool(json_get(it, "shared")),
+                                .count = (uint32_t)json_int(json_get(it, "epochs"), 0),
+                                .mean_s = seconds_of(json_get(it, "seconds")),
+                                .weight = seconds_of(json_get(it, "weight")),
+                                .sigma2 = seconds_of(json_get(it, "variance"))};
+
+        epoch_log_load(ret, &row);
+    }
+    if (rows)
+        return;
+    JSON_EACH_MEMBER(json_get(status, "secondsPerEpoch"), it) {
+        uint64_t gpus = 0;
+
+        if (str_to_uint(str_from(it->key), &gpus) && gpus <= UNIT_SLOTS_MAX)
+            epoch_log_load(ret, &(struct epoch_row){
+                                    .gpus = (uint32_t)gpus, .count = 1, .mean_s = seconds_of(&it->value)});
+    }
 }
 
 void unit_saved_training(struct queue *queue, struct unit *unit, const struct json *doc, struct arena *arena,
@@ -522,7 +546,8 @@ void unit_saved_training(struct queue *queue, struct unit *unit, const struct js
     ret->since_ms = time_ms(status, "phaseSince");
     ret->finished_ms = time_ms(status, "completionTime");
     ret->no_stop_epoch = json_int(json_get(status, "noStopEpoch"), -1);
-    ret->last_epoch_s = last_epoch_s(status);
+    ret->last_epoch_s = seconds_of(json_get(status, "lastEpochSeconds"));
+    saved_epochs(status, &ret->epochs);
     ret->reason = (char *)json_get_string(status, "reason");
     ret->trouble = (char *)json_get_string(status, "trouble");
     training_stop(json_get(status, "stop"), &ret->stop);
