@@ -79,7 +79,8 @@ struct life_job {
     int64_t peak_mib, now_mib; /* measured on one card, the largest; 0: not */
     uint32_t over_times;
     bool over_warned, polled, profiled;
-    uint32_t place; /* in live_view() */
+    int64_t ordinal; /* when it ended: what life_ordinal says of it from then on */
+    uint32_t place;  /* in live_view() */
 };
 
 /* ---- events ---- */
@@ -268,6 +269,8 @@ void life_when(struct life *life, const struct life_job *job, int64_t now_ms, st
 /* Its place in the queue; NULL: it does not wait. Valid until the next change. */
 const struct wait *life_wait(struct life *life, const struct life_job *job, int64_t now_ms);
 const struct plan *life_plan(struct life *life, int64_t now_ms); /* explained: all that wait, in order */
+/* Thousandths of GPUs of its user up to and including it; of one that is over, as it was. */
+int64_t life_ordinal(const struct life *life, const struct life_job *job);
 /* Thousandths of GPUs of everybody up to and including it, in the order of the queue. */
 int64_t life_global(struct life *life, const struct life_job *job, int64_t now_ms);
 /* What state it is in and why, in words: the only place that says so. */

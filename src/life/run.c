@@ -358,6 +358,7 @@ void run_end(struct step *step, struct life_job *job, enum phase phase, const ch
     w.attained_gpu_ms = phase_holds(before) ? workload_attained(&w, step->now) : w.attained_gpu_ms;
     if (phase_holds(before))
         effect_spans(step, job, false);
+    job->ordinal = live_ordinal(life->live, id);
     (void)live_apply(life->live, &(struct live_event){.type = LIVE_END, .id = id, .at_ms = step->now}, NULL);
     map_remove(life->jobs, (struct str){(const char *)&id, sizeof(id)});
     life->revision++;

@@ -56,6 +56,11 @@ const struct wait *life_wait(struct life *life, const struct life_job *job, int6
     return &plan->waits.v[life->wait_of.v[job->place] - 1];
 }
 
+int64_t life_ordinal(const struct life *life, const struct life_job *job)
+{
+    return job->finished_ms ? job->ordinal : live_ordinal(life->live, job->w.id);
+}
+
 int64_t life_global(struct life *life, const struct life_job *job, int64_t now_ms)
 {
     life_plan(life, now_ms);

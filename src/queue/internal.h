@@ -245,6 +245,15 @@ void explain_write(struct queue *queue, int64_t now);
 
 /* ---- row.c ---- */
 struct json *row_json(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena);
+/* Where a row stands in the list. */
+struct row_place {
+    enum phase phase;
+    int64_t by; /* within those that run, or those that wait */
+    char name[64];
+};
+/* The same as text, added to `out`; the arena is for what is needed on the way. False: no such row. */
+bool row_write(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+               struct buf *out, struct row_place *place);
 void json_set_real(struct arena *arena, struct json *object, const char *key, double value);
 void json_set_null(struct arena *arena, struct json *object, const char *key);
 void json_set_ms(struct arena *arena, struct json *object, const char *key, int64_t ms); /* 0: null */

@@ -2,29 +2,33 @@
 #include "queue/internal.h"
 
 struct listed {
-    struct json *row;
-    int order; /* 0 runs, 1 waits, 2 the rest */
-    int64_t by;
-    const char *name;
+    struct row_place place;
+    size_t from, len; /* of the text */
 };
+
+/* What runs, what waits, the rest. */
+static int order_of(enum phase phase)
+{
+    return phase_holds(phase) ? 0 : phase_is_waiting(phase) ? 1 : 2;
+}
 
 static int by_place(const void *a, const void *b)
 {
-    const struct listed *x = a, *y = b;
+    const struct row_place *x = &((const struct listed *)a)->place, *y = &((const struct listed *)b)->place;
 
-    if (x->order != y->order)
-        return x->order - y->order;
+    if (order_of(x->phase) != order_of(y->phase))
+        return order_of(x->phase) - order_of(y->phase);
     if (x->by != y->by)
         return x->by < y->by ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
-static bool state_wanted(const char *const *states, const char *state, enum phase phase)
+static bool state_wanted(const char *const *states, enum phase phase)
 {
     if (!states)
         return !phase_is_over(phase);
     for (; *states; states++)
-        if (streq(*states, state))
+        if (streq(*states, phase_name(phase)))
             return true;
     return false;
 }
@@ -73,58 +77,93 @@ struct json *queue_capacity(struct queue *queue, struct arena *arena)
     return out;
 }
 
-static void add_row(struct queue *queue, const struct identity *who, const struct queue_filter *filter,
-                    const char *uid, struct arena *arena, struct listed *list, size_t *len)
-{
-    struct json *row = row_json(queue, who, uid, arena);
-    const char *state = json_get_string(row, "state");
-    enum phase phase = PHASE_PENDING;
-    const struct json *ordinal = json_get(row, "globalOrdinal");
+struct listing {
+    struct queue *queue;
+    const struct identity *who;
+    const struct queue_filter *filter;
+    struct arena arena; /* of one row */
+    struct buf text;
+    VEC(struct listed) rows;
+};
 
-    if (!row)
+static void add_row(struct listing *l, const char *uid, const char *user, enum phase phase)
+{
+    const struct queue_filter *filter = l->filter;
+    struct listed row = {.from = l->text.len};
+
+    if ((filter && filter->user && !streq(filter->user, user)) ||
+        !state_wanted(filter ? filter->states : NULL, phase))
         return;
-    (void)phase_find(state, &phase);
-    if ((filter && filter->user && !streq(filter->user, json_get_string(row, "user"))) ||
-        !state_wanted(filter ? filter->states : NULL, state, phase))
+    if (!row_write(l->queue, l->who, uid, &l->arena, &l->text, &row.place))
         return;
-    list[(*len)++] = (struct listed){
-        .row = row,
-        .order = phase_holds(phase)        ? 0
-                 : phase_is_waiting(phase) ? 1
-                                           : 2,
-        .by = phase_holds(phase) ? (int64_t)((json_is(ordinal, JSON_REAL) ? ordinal->real : 0) * 1000)
-                                 : json_int(json_get(row, "position"), INT32_MAX),
-        .name = json_string_or(json_get(row, "name"), ""),
-    };
+    row.len = l->text.len - row.from;
+    vec_push(&l->rows, row);
+    arena_reset(&l->arena);
 }
 
-struct json *queue_list(struct queue *queue, const struct identity *who, const struct queue_filter *filter,
-                        struct arena *arena)
+/* Whose a Job is: of one with pods its pods', which a label may have given to somebody. */
+static const char *job_user(struct listing *l, const struct object *job)
+{
+    const struct unit *unit = unit_of_job(l->queue, job->uid);
+
+    return unit ? unit_w(unit)->user : work_user(object_json(job, &l->arena));
+}
+
+static void add_rows(struct listing *l)
+{
+    struct queue *queue = l->queue;
+
+    UNITS_EACH(queue, it)
+        if (!it->job && it->life)
+            add_row(l, it->uid, unit_w(it)->user, unit_w(it)->phase);
+    OBJECTS_EACH(store_list(queue->store, KIND_JOB, NULL), it) {
+        enum phase phase = row_phase(queue, (*it)->uid);
+
+        if (!phase_is_over(phase))
+            add_row(l, (*it)->uid, job_user(l, *it), phase);
+    }
+}
+
+void queue_list(struct queue *queue, const struct identity *who, const struct queue_filter *filter,
+                struct buf *out)
 {
     static const char *const preemptions[] = {
         [PREEMPTION_AUTO] = "auto", [PREEMPTION_ASK] = "ask", [PREEMPTION_OFF] = "off"};
-    struct store_slice jobs = store_list(queue->store, KIND_JOB, NULL);
-    struct json *out = json_new_object(arena), *rows;
-    size_t len = 0, most = map_len(queue->units) + jobs.len + 1;
-    struct listed *list = mem_zalloc(sizeof(*list) * most);
+    struct listing l = {.queue = queue, .who = who, .filter = filter};
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct json *head = json_new_object(&arena);
 
-    UNITS_EACH(queue, it)
-        if (!it->job)
-            add_row(queue, who, filter, it->uid, arena, list, &len);
-    OBJECTS_EACH(jobs, it)
-        if (!phase_is_over(row_phase(queue, (*it)->uid)))
-            add_row(queue, who, filter, (*it)->uid, arena, list, &len);
-    qsort(list, len, sizeof(*list), by_place);
-    json_set_int(arena, out, "revision", (int64_t)queue->revision);
-    json_set_ms(arena, out, "time", queue_now(queue));
-    json_set_string(arena, out, "policy", sched_policy_name(queue->policy));
-    json_set_string(arena, out, "preemption", preemptions[queue->config.preemption]);
-    json_set(arena, out, "capacity", *queue_capacity(queue, arena));
-    rows = json_set_array(arena, out, "jobs");
-    for (size_t i = 0; i < len; i++)
-        json_push(arena, rows, *list[i].row);
-    free(list);
-    return out;
+    add_rows(&l);
+    if (l.rows.len)
+        qsort(l.rows.v, l.rows.len, sizeof(*l.rows.v), by_place);
+    json_set_int(&arena, head, "revision", (int64_t)queue->revision);
+    json_set_ms(&arena, head, "time", queue_now(queue));
+    json_set_string(&arena, head, "policy", sched_policy_name(queue->policy));
+    json_set_string(&arena, head, "preemption", preemptions[queue->config.preemption]);
+    json_set(&arena, head, "capacity", *queue_capacity(queue, &arena));
+    json_write(out, head);
+    out->len--; /* the closing brace */
+    buf_puts(out, ",\"jobs\":[");
+    for (size_t i = 0; i < l.rows.len; i++) {
+        if (i)
+            buf_putc(out, ',');
+        buf_add(out, l.text.data + l.rows.v[i].from, l.rows.v[i].len);
+    }
+    buf_puts(out, "]}");
+    arena_done(&l.arena);
+    buf_done(&l.text);
+    vec_done(&l.rows);
+}
+
+struct json *queue_list_json(struct queue *queue, const struct identity *who,
+                             const struct queue_filter *filter, struct arena *arena)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct json *doc = NULL;
+
+    queue_list(queue, who, filter, &text);
+    (void)json_parse(buf_view(&text), arena, &doc, NULL, NULL);
+    return doc;
 }
 
 /* ---- nodes ---- */

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct buf;
 struct identity;
 struct inbox;
 struct loop;
@@ -101,8 +102,11 @@ struct queue_filter {
     const char *user;          /* NULL: all */
     const char *const *states; /* NULL-terminated; NULL: all that are not over */
 };
-struct json *queue_list(struct queue *queue, const struct identity *who, const struct queue_filter *filter,
-                        struct arena *arena);
+/* The whole queue as JSON text, added to `out`. */
+void queue_list(struct queue *queue, const struct identity *who, const struct queue_filter *filter,
+                struct buf *out);
+struct json *queue_list_json(struct queue *queue, const struct identity *who,
+                             const struct queue_filter *filter, struct arena *arena);
 struct json *queue_capacity(struct queue *queue, struct arena *arena); /* "C" */
 /* One row, without what is only in queue_show. */
 int queue_job(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,

@@ -4,7 +4,8 @@
 #include "queue/job_row.h"
 #include "registry/access.h"
 
-#define ROW_MEMBERS 48
+#include <math.h>
+#include <stddef.h>
 
 /* ---- small ---- */
 
@@ -39,14 +40,6 @@ void json_set_ms(struct arena *arena, struct json *object, const char *key, int6
         json_set_null(arena, object, key);
     else
         json_set_string(arena, object, key, ms_text(ms, text));
-}
-
-static void set_count(struct arena *arena, struct json *object, const char *key, int64_t n, bool known)
-{
-    if (known)
-        json_set_int(arena, object, key, n);
-    else
-        json_set_null(arena, object, key);
 }
 
 void row_cards(struct queue *queue, const struct unit *unit, struct arena *arena, struct json *array)
@@ -117,6 +110,17 @@ enum phase row_phase(struct queue *queue, const char *uid)
 
 /* ---- a row ---- */
 
+#define NONE INT64_MIN /* of a number that is not known: null */
+
+/* What a row says, as plain values. Texts are borrowed until the queue changes, or in the arena. */
+struct facts {
+    const char *id, *kind, *ns, *name, *user, *state, *reason, *protection, *image;
+    bool mine, shared;
+    int64_t position, priority, gpus, gpus_min, gpus_max, memory, peak, epochs_done, epochs_total, restarts;
+    double ordinal, global, progress, lost_s, use_memory, use_compute; /* NAN: null */
+    int64_t submitted, started, finished, start, start_lo, start_hi, eta, eta_lo, eta_hi;
+};
+
 struct row {
     struct queue *queue;
     struct arena *arena;
@@ -124,12 +128,69 @@ struct row {
     const char *uid;
     const struct object *object; /* may be NULL */
     unit_list units;
-    struct json *out;
     const struct unit *first;  /* NULL: a Job without pods */
     const struct unit *waiter; /* the one of them that comes first; NULL: none waits */
     const struct wait *wait;   /* its place; NULL: it has none (blocked) */
     enum phase phase;
     int64_t now;
+    struct facts f;
+};
+
+enum member_type {
+    MEMBER_TEXT,
+    MEMBER_BOOL,
+    MEMBER_INT,
+    MEMBER_REAL,
+    MEMBER_TIME,
+    MEMBER_LABELS,
+    MEMBER_CARDS
+};
+
+#define AT(member) offsetof(struct facts, member)
+/* In this order; docs/rest.md has what each means. */
+static const struct member {
+    const char *key;
+    enum member_type type;
+    size_t offset;
+} members[] = {
+    {"id", MEMBER_TEXT, AT(id)},
+    {"kind", MEMBER_TEXT, AT(kind)},
+    {"namespace", MEMBER_TEXT, AT(ns)},
+    {"name", MEMBER_TEXT, AT(name)},
+    {"user", MEMBER_TEXT, AT(user)},
+    {"mine", MEMBER_BOOL, AT(mine)},
+    {"labels", MEMBER_LABELS, 0},
+    {"state", MEMBER_TEXT, AT(state)},
+    {"reason", MEMBER_TEXT, AT(reason)},
+    {"position", MEMBER_INT, AT(position)},
+    {"ordinal", MEMBER_REAL, AT(ordinal)},
+    {"globalOrdinal", MEMBER_REAL, AT(global)},
+    {"priority", MEMBER_INT, AT(priority)},
+    {"gpus", MEMBER_INT, AT(gpus)},
+    {"gpusMin", MEMBER_INT, AT(gpus_min)},
+    {"gpusMax", MEMBER_INT, AT(gpus_max)},
+    {"memoryMiB", MEMBER_INT, AT(memory)},
+    {"shared", MEMBER_BOOL, AT(shared)},
+    {"protection", MEMBER_TEXT, AT(protection)},
+    {"cards", MEMBER_CARDS, 0},
+    {"peakMemoryMiB", MEMBER_INT, AT(peak)},
+    {"submitted", MEMBER_TIME, AT(submitted)},
+    {"started", MEMBER_TIME, AT(started)},
+    {"finished", MEMBER_TIME, AT(finished)},
+    {"startEstimate", MEMBER_TIME, AT(start)},
+    {"startLow", MEMBER_TIME, AT(start_lo)},
+    {"startHigh", MEMBER_TIME, AT(start_hi)},
+    {"epochsDone", MEMBER_INT, AT(epochs_done)},
+    {"epochsTotal", MEMBER_INT, AT(epochs_total)},
+    {"progress", MEMBER_REAL, AT(progress)},
+    {"eta", MEMBER_TIME, AT(eta)},
+    {"etaLow", MEMBER_TIME, AT(eta_lo)},
+    {"etaHigh", MEMBER_TIME, AT(eta_hi)},
+    {"restarts", MEMBER_INT, AT(restarts)},
+    {"lostSeconds", MEMBER_REAL, AT(lost_s)},
+    {"utilizationMem", MEMBER_REAL, AT(use_memory)},
+    {"utilizationCompute", MEMBER_REAL, AT(use_compute)},
+    {"image", MEMBER_TEXT, AT(image)},
 };
 
 static void find_wait(struct row *row)
@@ -181,7 +242,7 @@ static int64_t ordinal_of(struct row *row)
     int64_t most = 0;
 
     VEC_EACH(&row->units, it) {
-        int64_t ordinal = live_ordinal(life_live(row->queue->life), (*it)->id);
+        int64_t ordinal = (*it)->life ? life_ordinal(row->queue->life, (*it)->life) : 0;
 
         most = ordinal > most ? ordinal : most;
     }
@@ -193,6 +254,8 @@ static int64_t global_of(struct row *row)
 {
     int64_t most = 0;
 
+    if (phase_is_over(row->phase)) /* it stands nowhere any more */
+        return 0;
     VEC_EACH(&row->units, it) {
         int64_t global = (*it)->life ? life_global(row->queue->life, (*it)->life, row->now) : 0;
 
@@ -203,127 +266,112 @@ static int64_t global_of(struct row *row)
 
 static void set_identity(struct row *row)
 {
-    struct arena *arena = row->arena;
-    struct json *out = row->out, *labels;
+    struct facts *f = &row->f;
     const struct unit *unit = row->first;
-    const char *kind = row->object                      ? row->object->kind->name
-                       : unit && unit->kind == KIND_POD ? (unit->job ? "Job" : "Pod")
-                                                        : "TrainingJob";
-    const char *user = unit ? unit_w(unit)->user : NULL;
 
+    f->id = row->uid;
+    f->kind = row->object                      ? row->object->kind->name
+              : unit && unit->kind == KIND_POD ? (unit->job ? "Job" : "Pod")
+                                               : "TrainingJob";
+    f->ns = row->object ? row->object->ns : unit ? unit->ns : "";
+    f->name = row->object              ? row->object->name
+              : unit && unit->job_name ? unit->job_name
+              : unit                   ? unit->name
+                                       : "";
+    f->user = unit ? unit_w(unit)->user : NULL;
     if (!unit && row->object)
-        user = work_user(object_json(row->object, arena));
-    json_set_string(arena, out, "id", row->uid);
-    json_set_string(arena, out, "kind", kind);
-    json_set_string(arena, out, "namespace", row->object ? row->object->ns : unit ? unit->ns : "");
-    json_set_string(arena, out, "name",
-                    row->object              ? row->object->name
-                    : unit && unit->job_name ? unit->job_name
-                    : unit                   ? unit->name
-                                             : "");
-    json_set_string(arena, out, "user", user);
-    json_set_bool(arena, out, "mine",
-                  row_mine(row->who, user,
-                           row->object ? row->object->ns
-                           : unit      ? unit->ns
-                                       : NULL));
-    labels = json_set_object(arena, out, "labels");
-    for (uint32_t i = 0; row->object && i < row->object->label_count; i++)
-        json_set_str(arena, labels, row->object->labels[2 * i],
-                     json_of_str(arena, row->object->labels[2 * i + 1]));
+        f->user = work_user(object_json(row->object, row->arena));
+    f->mine = row_mine(row->who, f->user, *f->ns ? f->ns : NULL);
+    f->image = unit && unit->life && unit->life->image ? unit->life->image : "";
+}
+
+static void set_state(struct row *row)
+{
+    struct facts *f = &row->f;
+    bool placed = row->wait && row->waiter && !row->waiter->life->blocked && phase_is_waiting(row->phase);
+
+    f->state = phase_name(row->phase);
+    f->reason = reason_of(row);
+    f->position = placed ? row->wait->position : NONE;
+    f->ordinal = (double)ordinal_of(row) / 1000;
+    f->global = (double)global_of(row) / 1000;
+    f->priority = row->first ? unit_w(row->first)->priority : 0;
 }
 
 static void set_size(struct row *row)
 {
-    struct arena *arena = row->arena;
-    struct json *out = row->out, *cards;
+    struct facts *f = &row->f;
     const struct unit *unit = row->first;
-    int64_t held = 0, asked = 0, most = 0, peak = 0;
-    bool shared = false, share = false, limited = false;
+    int64_t held = 0, peak = 0;
+    bool share = false, limited = false;
 
     VEC_EACH(&row->units, it) {
-        held += workload_gpus(unit_w(*it));
-        asked += unit_w(*it)->demand.min_gpus;
-        most += unit_w(*it)->demand.max_gpus;
-        shared = shared || ((*it)->life && life_shared(row->queue->life, (*it)->life));
-        share = share || (unit_w(*it)->demand.mib && !unit_w(*it)->demand.exclusive);
+        const struct workload *w = unit_w(*it);
+
+        held += workload_gpus(w);
+        f->gpus_min += w->demand.min_gpus;
+        f->gpus_max += w->demand.max_gpus;
+        f->shared = f->shared || ((*it)->life && life_shared(row->queue->life, (*it)->life));
+        share = share || (w->demand.mib && !w->demand.exclusive);
         limited = limited || (*it)->limited;
         if ((*it)->life && (*it)->life->peak_mib > peak)
             peak = (*it)->life->peak_mib;
     }
-    json_set_int(arena, out, "gpus", phase_holds(row->phase) || held ? held : asked);
-    json_set_int(arena, out, "gpusMin", asked);
-    json_set_int(arena, out, "gpusMax", most);
-    set_count(arena, out, "memoryMiB", unit ? unit_w(unit)->demand.mib : 0, unit && unit_w(unit)->demand.mib);
-    json_set_bool(arena, out, "shared", shared);
-    if (most)
-        json_set_string(arena, out, "protection", limited ? "cgroup" : share ? "watched" : "none");
-    else
-        json_set_null(arena, out, "protection");
-    cards = json_set_array(arena, out, "cards");
-    VEC_EACH(&row->units, it)
-        row_cards(row->queue, *it, arena, cards);
-    set_count(arena, out, "peakMemoryMiB", peak, peak > 0);
+    f->gpus = phase_holds(row->phase) || held ? held : f->gpus_min;
+    f->memory = unit && unit_w(unit)->demand.mib ? unit_w(unit)->demand.mib : NONE;
+    f->protection = !f->gpus_max ? NULL : limited ? "cgroup" : share ? "watched" : "none";
+    f->peak = peak > 0 ? peak : NONE;
 }
 
 static void set_times(struct row *row)
 {
-    struct arena *arena = row->arena;
-    struct json *out = row->out;
-    const struct unit *unit = row->first;
-    int64_t started = 0, finished = 0;
+    struct facts *f = &row->f;
     struct life_when when = {0};
 
     VEC_EACH(&row->units, it) {
         const struct life_job *job = (*it)->life;
 
-        if (job && job->first_start_ms && (!started || job->first_start_ms < started))
-            started = job->first_start_ms;
-        finished = job && job->finished_ms > finished ? job->finished_ms : finished;
+        if (job && job->first_start_ms && (!f->started || job->first_start_ms < f->started))
+            f->started = job->first_start_ms;
+        if (job && phase_is_over(row->phase) && job->finished_ms > f->finished)
+            f->finished = job->finished_ms;
     }
     if (row->waiter && phase_is_waiting(row->phase))
         life_when(row->queue->life, row->waiter->life, row->now, &when);
-    json_set_ms(arena, out, "submitted", unit ? unit->submit_ms : 0);
-    json_set_ms(arena, out, "started", started);
-    json_set_ms(arena, out, "finished", phase_is_over(row->phase) ? finished : 0);
-    json_set_ms(arena, out, "startEstimate", when.start_ms);
-    json_set_ms(arena, out, "startLow", when.start_lo_ms);
-    json_set_ms(arena, out, "startHigh", when.start_hi_ms);
+    f->submitted = row->first ? row->first->submit_ms : 0;
+    f->start = when.start_ms;
+    f->start_lo = when.start_lo_ms;
+    f->start_hi = when.start_hi_ms;
 }
 
 static void set_progress(struct row *row)
 {
-    struct arena *arena = row->arena;
-    struct json *out = row->out;
+    struct facts *f = &row->f;
     const struct unit *unit = row->first;
     const struct life_job *job = unit ? unit->life : NULL;
+    const struct workload *w = unit ? unit_w(unit) : NULL;
     bool training = unit && unit->kind == KIND_TRAINING_JOB;
     /* One epoch that nobody reports is a script that knows of none. */
-    bool counts = training && (unit_w(unit)->epochs_done || unit_w(unit)->epochs_total > 1);
+    bool counts = training && (w->epochs_done || w->epochs_total > 1);
     struct life_when when = {0};
 
-    set_count(arena, out, "epochsDone", training ? unit_w(unit)->epochs_done : 0, counts);
-    set_count(arena, out, "epochsTotal", training ? unit_w(unit)->epochs_total : 0,
-              counts && unit_w(unit)->epochs_total);
-    if (training && row->phase == PHASE_SUCCEEDED)
-        json_set_real(arena, out, "progress", 1);
-    else if (counts && unit_w(unit)->epochs_total)
-        json_set_real(arena, out, "progress", (double)unit_w(unit)->epochs_done / unit_w(unit)->epochs_total);
-    else
-        json_set_null(arena, out, "progress");
+    f->epochs_done = counts ? w->epochs_done : NONE;
+    f->epochs_total = counts && w->epochs_total ? w->epochs_total : NONE;
+    f->progress = training && row->phase == PHASE_SUCCEEDED ? 1
+                  : counts && w->epochs_total               ? (double)w->epochs_done / w->epochs_total
+                                                            : NAN;
     if (job && !phase_is_over(row->phase))
         life_when(row->queue->life, job, row->now, &when);
-    json_set_ms(arena, out, "eta", when.end_ms);
-    json_set_ms(arena, out, "etaLow", when.end_lo_ms);
-    json_set_ms(arena, out, "etaHigh", when.end_hi_ms);
-    json_set_int(arena, out, "restarts", unit ? unit_w(unit)->restarts : 0);
-    json_set_real(arena, out, "lostSeconds", job ? (double)job->lost_ms / 1000 : 0);
+    f->eta = when.end_ms;
+    f->eta_lo = when.end_lo_ms;
+    f->eta_hi = when.end_hi_ms;
+    f->restarts = w ? w->restarts : 0;
+    f->lost_s = job ? (double)job->lost_ms / 1000 : 0;
 }
 
 /* Means over its cards, where they are measured. */
 static void set_utilization(struct row *row)
 {
-    struct queue *queue = row->queue;
     double memory = 0, compute = 0;
     int memories = 0, computes = 0;
 
@@ -334,7 +382,7 @@ static void set_utilization(struct row *row)
 
             if (slot->card == SLOT_CPU || slot->card >= NODE_GPUS_MAX)
                 continue;
-            state = &queue->nodes.v[slot->node].cards[slot->card];
+            state = &row->queue->nodes.v[slot->node].cards[slot->card];
             if (state->busy_percent >= 0) {
                 compute += state->busy_percent / 100.0;
                 computes++;
@@ -344,59 +392,203 @@ static void set_utilization(struct row *row)
                 memories++;
             }
         }
-    if (memories)
-        json_set_real(row->arena, row->out, "utilizationMem", memory / memories);
-    else
-        json_set_null(row->arena, row->out, "utilizationMem");
-    if (computes)
-        json_set_real(row->arena, row->out, "utilizationCompute", compute / computes);
-    else
-        json_set_null(row->arena, row->out, "utilizationCompute");
+    row->f.use_memory = memories ? memory / memories : NAN;
+    row->f.use_compute = computes ? compute / computes : NAN;
 }
 
-static void set_state(struct row *row)
+/* False: there is no such row. */
+static bool row_init(struct row *row, struct queue *queue, const struct identity *who, const char *uid,
+                     struct arena *arena)
 {
-    struct arena *arena = row->arena;
-    int64_t ordinal = ordinal_of(row);
-
-    json_set_string(arena, row->out, "state", phase_name(row->phase));
-    json_set_string(arena, row->out, "reason", reason_of(row));
-    set_count(arena, row->out, "position", row->wait ? row->wait->position : 0,
-              row->wait && row->waiter && !row->waiter->life->blocked && phase_is_waiting(row->phase));
-    json_set_real(arena, row->out, "ordinal", (double)ordinal / 1000);
-    json_set_real(arena, row->out, "globalOrdinal", (double)global_of(row) / 1000);
-    json_set_int(arena, row->out, "priority", row->first ? unit_w(row->first)->priority : 0);
-}
-
-static void fill(struct row *row)
-{
+    *row = (struct row){.queue = queue, .arena = arena, .who = who, .uid = uid, .now = queue_now(queue)};
+    row->object = row_object(queue, uid);
+    row_units(queue, uid, &row->units);
+    if (row->units.len == 0 && !(row->object && row->object->kind->id == KIND_JOB))
+        return false;
+    row->first = row->units.len ? row->units.v[0] : NULL;
+    row->phase = row->first && !row->first->job ? unit_w(row->first)->phase : row_phase(queue, uid);
+    find_wait(row);
     set_identity(row);
     set_state(row);
     set_size(row);
     set_times(row);
     set_progress(row);
     set_utilization(row);
-    json_set_string(row->arena, row->out, "image",
-                    row->first && row->first->life && row->first->life->image ? row->first->life->image : "");
+    return true;
+}
+
+static void row_done_cleanup_(struct row *row)
+{
+    vec_done(&row->units);
+}
+
+/* ---- as a document ---- */
+
+static struct json *labels_json(const struct row *row)
+{
+    struct json *out = json_new_object(row->arena);
+
+    for (uint32_t i = 0; row->object && i < row->object->label_count; i++)
+        json_set_str(row->arena, out, row->object->labels[2 * i],
+                     json_of_str(row->arena, row->object->labels[2 * i + 1]));
+    return out;
+}
+
+static struct json *cards_json(const struct row *row)
+{
+    struct json *out = json_new_array(row->arena);
+
+    VEC_EACH(&row->units, it)
+        row_cards(row->queue, *it, row->arena, out);
+    return out;
+}
+
+static const void *value_of(const struct row *row, const struct member *m)
+{
+    return (const char *)&row->f + m->offset;
 }
 
 struct json *row_json(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena)
 {
-    struct row row = {.queue = queue, .arena = arena, .who = who, .uid = uid, .now = queue_now(queue)};
+    CLEANUP(row_done) struct row row;
+    struct json *out;
 
-    row.object = row_object(queue, uid);
-    row_units(queue, uid, &row.units);
-    if (row.units.len == 0 && !(row.object && row.object->kind->id == KIND_JOB)) {
-        vec_done(&row.units);
+    if (!row_init(&row, queue, who, uid, arena))
         return NULL;
+    out = json_new_object(arena);
+    json_reserve(arena, out, ARRAY_LEN(members) + 8);
+    for (const struct member *m = members; m < members + ARRAY_LEN(members); m++) {
+        const void *value = value_of(&row, m);
+
+        if (m->type == MEMBER_TEXT)
+            json_set_string(arena, out, m->key, *(const char *const *)value);
+        else if (m->type == MEMBER_BOOL)
+            json_set_bool(arena, out, m->key, *(const bool *)value);
+        else if (m->type == MEMBER_TIME)
+            json_set_ms(arena, out, m->key, *(const int64_t *)value);
+        else if (m->type == MEMBER_INT && *(const int64_t *)value != NONE)
+            json_set_int(arena, out, m->key, *(const int64_t *)value);
+        else if (m->type == MEMBER_REAL && !isnan(*(const double *)value))
+            json_set_real(arena, out, m->key, *(const double *)value);
+        else if (m->type == MEMBER_LABELS)
+            json_set(arena, out, m->key, *labels_json(&row));
+        else if (m->type == MEMBER_CARDS)
+            json_set(arena, out, m->key, *cards_json(&row));
+        else
+            json_set_null(arena, out, m->key);
     }
-    row.first = row.units.len ? row.units.v[0] : NULL;
-    row.phase = row.first && !row.first->job ? unit_w(row.first)->phase : row_phase(queue, uid);
-    row.uid = arena_strdup(arena, uid);
-    find_wait(&row);
-    row.out = json_new_object(arena);
-    json_reserve(arena, row.out, ROW_MEMBERS);
-    fill(&row);
-    vec_done(&row.units);
-    return row.out;
+    return out;
+}
+
+/* ---- as text: the same, for thousands of them ---- */
+
+static void write_text(struct buf *out, const char *text)
+{
+    if (text)
+        json_write_string(out, str_from(text));
+    else
+        buf_puts(out, "null");
+}
+
+static void write_time(struct buf *out, int64_t ms)
+{
+    char text[CLOCK_TEXT_MAX];
+
+    if (ms <= 0 || ms == INT64_MAX) {
+        buf_puts(out, "null");
+        return;
+    }
+    buf_putc(out, '"');
+    buf_puts(out, ms_text(ms, text));
+    buf_putc(out, '"');
+}
+
+static void write_labels(const struct row *row, struct buf *out)
+{
+    buf_putc(out, '{');
+    for (uint32_t i = 0; row->object && i < row->object->label_count; i++) {
+        if (i)
+            buf_putc(out, ',');
+        json_write_string(out, row->object->labels[2 * i]);
+        buf_putc(out, ':');
+        json_write_string(out, row->object->labels[2 * i + 1]);
+    }
+    buf_putc(out, '}');
+}
+
+static void write_cards(const struct row *row, struct buf *out)
+{
+    bool holds = false;
+
+    VEC_EACH(&row->units, it)
+        holds = holds || unit_w(*it)->placement.len;
+    if (holds)
+        json_write(out, cards_json(row));
+    else
+        buf_puts(out, "[]");
+}
+
+static void write_real(struct buf *out, double d)
+{
+    struct json value = json_of_real(d);
+
+    json_write(out, &value);
+}
+
+static void write_member(const struct row *row, const struct member *m, struct buf *out)
+{
+    const void *value = value_of(row, m);
+
+    switch (m->type) {
+    case MEMBER_TEXT:
+        write_text(out, *(const char *const *)value);
+        break;
+    case MEMBER_BOOL:
+        buf_puts(out, *(const bool *)value ? "true" : "false");
+        break;
+    case MEMBER_INT:
+        if (*(const int64_t *)value == NONE)
+            buf_puts(out, "null");
+        else
+            buf_int(out, *(const int64_t *)value);
+        break;
+    case MEMBER_REAL:
+        if (isnan(*(const double *)value))
+            buf_puts(out, "null");
+        else
+            write_real(out, *(const double *)value);
+        break;
+    case MEMBER_TIME:
+        write_time(out, *(const int64_t *)value);
+        break;
+    case MEMBER_LABELS:
+        write_labels(row, out);
+        break;
+    case MEMBER_CARDS:
+        write_cards(row, out);
+        break;
+    }
+}
+
+bool row_write(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+               struct buf *out, struct row_place *place)
+{
+    CLEANUP(row_done) struct row row;
+
+    if (!row_init(&row, queue, who, uid, arena))
+        return false;
+    *place = (struct row_place){.phase = row.phase,
+                                .by = phase_holds(row.phase)   ? (int64_t)(row.f.global * 1000)
+                                      : row.f.position != NONE ? row.f.position
+                                                               : INT32_MAX};
+    snprintf(place->name, sizeof(place->name), "%s", row.f.name);
+    for (const struct member *m = members; m < members + ARRAY_LEN(members); m++) {
+        buf_putc(out, m == members ? '{' : ',');
+        buf_putc(out, '"');
+        buf_puts(out, m->key);
+        buf_puts(out, "\":");
+        write_member(&row, m, out);
+    }
+    buf_putc(out, '}');
+    return true;
 }

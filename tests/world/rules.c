@@ -125,7 +125,7 @@ static void take_look(struct rules *rules)
     rules->before = rules->now;
     *look = swap;
     arena_reset(&look->arena);
-    list = json_get(queue_list(world->queue, NULL, &(struct queue_filter){0}, &look->arena), "jobs");
+    list = json_get(queue_list_json(world->queue, NULL, &(struct queue_filter){0}, &look->arena), "jobs");
     look->rows = arena_zalloc(&look->arena, (json_len(list) + 1) * sizeof(*look->rows));
     look->len = 0;
     JSON_EACH(list, it)

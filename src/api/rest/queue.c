@@ -60,9 +60,15 @@ void rest_queue_list(struct call *call, const char *id)
     struct queue_filter filter = {.user = *user ? user : NULL, .states = states_of(call)};
     struct queue *queue = need_queue(call);
 
+    struct buf body = {0};
+
     (void)id;
-    if (queue)
-        rest_reply(call, 200, queue_list(queue, &call->who, &filter, call->arena));
+    if (!queue)
+        return;
+    queue_list(queue, &call->who, &filter, &body);
+    buf_putc(&body, '\n');
+    call->no_store = true;
+    call_reply(call, 200, "application/json", &body);
 }
 
 typedef int (*read_fn)(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
@@ -267,7 +273,7 @@ void rest_old_state(struct call *call, const char *id)
     (void)id;
     if (!queue)
         return;
-    doc = queue_list(queue, &call->who, &(struct queue_filter){0}, call->arena);
+    doc = queue_list_json(queue, &call->who, &(struct queue_filter){0}, call->arena);
     JSON_EACH(json_get(doc, "jobs"), job) {
         struct json *row;
 

@@ -71,10 +71,12 @@ static void send_event(struct rest_stream *s, const char *event, uint64_t revisi
 static void send_whole(struct rest_stream *s)
 {
     struct queue *queue = s->call->api->config.queue;
-    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(buf_done) struct buf text = {0};
 
-    send_event(s, "queue", queue_revision(queue),
-               queue_list(queue, &s->call->who, &(struct queue_filter){0}, &arena));
+    buf_printf(&text, "event: queue\nid: %llu\ndata: ", (unsigned long long)queue_revision(queue));
+    queue_list(queue, &s->call->who, &(struct queue_filter){0}, &text);
+    buf_puts(&text, "\n\n");
+    http_stream_write(s->call->req, buf_view(&text));
 }
 
 /* How much is new in the caller's inbox, and the newest of it. Has no id: it is no state of the queue. */
