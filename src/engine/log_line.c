@@ -27,10 +27,13 @@ static bool begins_with(struct str line, const char *prefix)
     return line.len >= len && memcmp(line.s, prefix, len) == 0;
 }
 
-static struct str pick(struct str rest)
+/* The last line that is not blank; *exception: that of the last traceback, empty where there is none. */
+static struct str last_line(struct str rest, struct str *exception)
 {
-    struct str line, last = {"", 0}, exception = {"", 0};
+    struct str line, last = {"", 0};
     bool in_traceback = false;
+
+    *exception = (struct str){"", 0};
 
     while (str_split(&rest, '\n', &line)) {
         line = newest_state(line);
@@ -40,16 +43,16 @@ static struct str pick(struct str rest)
         if (begins_with(line, TRACEBACK)) {
             in_traceback = true;
         } else if (in_traceback && line.s[0] != ' ' && line.s[0] != '\t') {
-            exception = line;
+            *exception = line;
             in_traceback = false;
         }
     }
-    return exception.len ? exception : last;
+    return last;
 }
 
-bool log_line_pick(struct str text, char *ret, size_t size)
+/* As people see it. */
+static bool show(struct str line, char *ret, size_t size)
 {
-    struct str line = pick(text);
     size_t n = 0;
 
     for (size_t i = 0; i < line.len && n + 1 < size; i++) {
@@ -70,7 +73,15 @@ bool log_line_pick(struct str text, char *ret, size_t size)
     return n > 0;
 }
 
-void log_line_tail(const char *path, struct buf *out)
+bool log_line_pick(struct str text, char *ret, size_t size)
+{
+    struct str exception, last = last_line(text, &exception);
+
+    return show(exception.len ? exception : last, ret, size);
+}
+
+/* What was written to one stream, or (NULL) to both. */
+static void read_tail(const char *path, const char *stream, struct buf *out)
 {
     CLEANUP(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     CLEANUP(free) char *text = NULL;
@@ -89,7 +100,8 @@ void log_line_tail(const char *path, struct buf *out)
     while (str_split(&rest, '\n', &line)) {
         struct log_entry entry;
 
-        if (!log_entry_parse(line.s, line.len, &entry))
+        if (!log_entry_parse(line.s, line.len, &entry) ||
+            (stream && strncmp(entry.time + entry.time_len + 1, stream, strlen(stream)) != 0))
             continue;
         buf_add(out, entry.text, entry.text_len);
         if (entry.tag == 'F')
@@ -97,14 +109,29 @@ void log_line_tail(const char *path, struct buf *out)
     }
 }
 
+void log_line_tail(const char *path, struct buf *out)
+{
+    read_tail(path, NULL, out);
+}
+
+/* A program's two streams reach the log in any order: a traceback is looked for in the one it is written to.
+ */
+static bool read_line(const char *path, char *ret, size_t size)
+{
+    CLEANUP(buf_done) struct buf both = {0}, errors = {0};
+    struct str exception, last = {"", 0};
+
+    read_tail(path, NULL, &both);
+    read_tail(path, "stderr", &errors);
+    last_line(buf_view(&errors), &exception);
+    if (!exception.len) /* on a terminal both are one */
+        last = last_line(buf_view(&both), &exception);
+    return show(exception.len ? exception : last, ret, size);
+}
+
 bool log_line_read(const char *path, char *ret, size_t size)
 {
     CLEANUP(free) char *before = mem_printf("%s.1", path);
-    CLEANUP(buf_done) struct buf text = {0};
 
-    log_line_tail(path, &text);
-    if (log_line_pick(buf_view(&text), ret, size))
-        return true;
-    log_line_tail(before, &text); /* it was renamed a moment ago */
-    return log_line_pick(buf_view(&text), ret, size);
+    return read_line(path, ret, size) || read_line(before, ret, size); /* it was renamed a moment ago */
 }

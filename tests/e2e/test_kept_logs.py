@@ -109,3 +109,12 @@ def test_each_log_is_kept_once_over_kills_of_the_daemon(node):
     for name, path in zip(names, kept):
         gone(node, name)
         assert path.read_text() == "line 1\nline 2\nline 3\n"
+
+
+def test_a_failure_is_told_with_the_last_line_of_its_log(node):
+    podkit.create(node, queuekit.gpu_pod("raises", ["python3", "-c", "print('begun'); raise ValueError('no such layer')"]))
+    podkit.until(node, "raises", lambda p: p["status"]["phase"] == "Failed", "failed")
+    row = queuekit.until(node, "raises", lambda r: r["state"] == "Failed", "failed")
+    assert row["reason"] == "exit code 1: ValueError: no such layer", row
+    node.kubectl("delete", "pod", "raises").ok()
+    assert "no such layer" in queuekit.show(node, "raises")["reason"]

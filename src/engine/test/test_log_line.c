@@ -73,6 +73,12 @@ static void test_entries_are_read_from_the_file_and_the_one_before_it(void **sta
     write_text(path, "2026-01-01T00:00:00Z stderr P Value\n2026-01-01T00:00:00Z stderr F Error: x\n");
     assert_true(log_line_read(path, line, sizeof(line)));
     assert_string_equal(line, "ValueError: x");
+    write_text(path, "2026-01-01T00:00:00Z stderr F Traceback (most recent call last):\n"
+                     "2026-01-01T00:00:00Z stdout F begun\n"
+                     "2026-01-01T00:00:00Z stderr F   File \"a.py\"\n"
+                     "2026-01-01T00:00:00Z stderr F ValueError: x\n");
+    assert_true(log_line_read(path, line, sizeof(line)));
+    assert_string_equal(line, "ValueError: x");
     assert_int_equal(rename(path, before), 0);
     write_text(path, "");
     assert_true(log_line_read(path, line, sizeof(line)));
