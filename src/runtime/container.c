@@ -535,14 +535,3 @@ uint64_t runtime_cpu(const struct runtime_container *c)
 {
     return cgroup_cpu(c->rt->cgroup, c->id);
 }
-
-int runtime_resize(struct runtime_container *c, uint16_t rows, uint16_t cols, struct err *err)
-{
-    struct shim_msg msg = {.type = SHIM_RESIZE, .rows = rows, .cols = cols};
-
-    if (!c->tty || c->state == CONTAINER_ENDED || c->control < 0)
-        return err_set(err, ERR_CONFLICT, "container '%s' has no terminal", c->id);
-    if (oci_send(c->control, &msg, NULL, 0) < 0)
-        return err_errno(err, errno, "resize the terminal of container '%s'", c->id);
-    return 0;
-}

@@ -297,15 +297,13 @@ int runtime_attach(struct runtime_container *c, bool with_stdin, bool with_outpu
 size_t runtime_stream_write(struct runtime_stream *s, const char *data, size_t len);
 void runtime_stream_close_stdin(struct runtime_stream *s); /* after what was taken is written */
 void runtime_stream_pause(struct runtime_stream *s, bool pause);
+/* attach: the main process' terminal, where it has one. */
 void runtime_stream_resize(struct runtime_stream *s, uint16_t rows, uint16_t cols);
 void runtime_stream_signal(struct runtime_stream *s, int signo); /* exec: to its process. attach: nothing */
 /* NULL is fine. No callback comes after it. A process of exec goes on (runtime_stream_signal ends it), as
  * Kubernetes does it; on a tty it gets HUP. */
 void runtime_stream_free(struct runtime_stream *s);
 DEFINE_CLEANUP(struct runtime_stream *, runtime_stream_free);
-
-/* The main process' terminal. ERR_CONFLICT: it has none. */
-int runtime_resize(struct runtime_container *c, uint16_t rows, uint16_t cols, struct err *err);
 
 /* ---- namespaces that outlive a process ---- */
 

@@ -157,7 +157,6 @@ struct pod_stream {
     struct local_engine *engine;
     char uid[40]; /* of its pod, which may be gone before the stream is */
     struct runtime_stream *stream;
-    struct runtime_container *container;
     const struct pod_stream_events *events;
     void *arg;
     bool attach, over;
@@ -219,7 +218,6 @@ static int exec_open(void *arg, const struct pod_ref *ref, const struct pod_exec
         return err_set(err, ERR_LIMIT,
                        "too many commands and terminals at once: at most %d in a pod, %d in all",
                        STREAMS_POD_MAX, STREAMS_MAX);
-    stream->container = run->container;
     stream->events = events;
     stream->arg = events_arg;
     stream->attach = exec->argv == NULL;
@@ -231,7 +229,7 @@ static int exec_open(void *arg, const struct pod_ref *ref, const struct pod_exec
     if (result < 0)
         return -1;
     if (stream->attach && exec->tty && exec->rows)
-        runtime_resize(run->container, exec->rows, exec->cols, NULL);
+        runtime_stream_resize(stream->stream, exec->rows, exec->cols);
     stream->engine = engine;
     snprintf(stream->uid, sizeof(stream->uid), "%s", ref->uid);
     run->pod->streams++;
@@ -252,11 +250,7 @@ static void stream_close_stdin(struct pod_stream *stream)
 
 static void stream_resize(struct pod_stream *stream, uint16_t rows, uint16_t cols)
 {
-    if (stream->over)
-        return;
-    if (stream->attach)
-        runtime_resize(stream->container, rows, cols, NULL);
-    else
+    if (!stream->over)
         runtime_stream_resize(stream->stream, rows, cols);
 }
 

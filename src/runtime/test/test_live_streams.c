@@ -226,7 +226,7 @@ static void test_attach_to_a_terminal(void **state)
     assert_int_equal(runtime_attach(box.c, true, true, &pipe_events, &a, &a.s, NULL), 0);
     for (int i = 0; i < 5; i++)
         loop_turn(live->loop, 20, NULL);
-    assert_int_equal(runtime_resize(box.c, 44, 111, NULL), 0);
+    runtime_stream_resize(a.s, 44, 111);
     for (int i = 0; i < 3; i++)
         loop_turn(live->loop, 20, NULL);
     assert_int_equal(runtime_stream_write(a.s, "word\r", 5), 5);
