@@ -209,6 +209,15 @@ static char *write_age(char *text, int64_t big, const char *big_unit, int64_t sm
     return text;
 }
 
+int64_t clock_after(int64_t t, int64_t seconds)
+{
+    int64_t ns, sum;
+
+    if (!__builtin_mul_overflow(seconds, NSEC_PER_SEC, &ns) && !__builtin_add_overflow(t, ns, &sum))
+        return sum;
+    return seconds < 0 ? INT64_MIN : INT64_MAX;
+}
+
 /* The steps of HumanDuration in k8s.io/apimachinery/pkg/util/duration. */
 char *clock_age(int64_t interval_ns, char *text)
 {

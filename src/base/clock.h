@@ -17,6 +17,9 @@ struct clock_virtual {
 };
 void clock_use(const struct clock_virtual *clock); /* borrowed */
 
+/* So many seconds after t, or before it; as far as a time goes, never past it. */
+int64_t clock_after(int64_t t, int64_t seconds);
+
 #define CLOCK_TEXT_MAX 40
 /* "2026-01-02T03:04:05Z" into text[CLOCK_TEXT_MAX]; returns text. */
 char *clock_format(int64_t t, char *text);

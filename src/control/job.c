@@ -168,7 +168,7 @@ static void check_deadline(struct look *look)
 
     if (!limit || !start || suspended(look))
         return;
-    end = start + json_int(limit, 0) * NSEC_PER_SEC;
+    end = clock_after(start, json_int(limit, 0));
     if (look->view->now >= end)
         end_with(look, END_FAILURE, "DeadlineExceeded", "Job was active longer than specified deadline");
     else
@@ -536,9 +536,8 @@ static void finish(struct look *look)
         effect_event(look->effects, "Warning", look->end_reason, look->end_message);
     }
     if (json_get(look->spec, "ttlSecondsAfterFinished"))
-        effect_wake(look->effects,
-                    look->view->now +
-                        json_int(json_get(look->spec, "ttlSecondsAfterFinished"), 0) * NSEC_PER_SEC);
+        effect_wake(look->effects, clock_after(look->view->now,
+                                               json_int(json_get(look->spec, "ttlSecondsAfterFinished"), 0)));
 }
 
 static void note_suspension(struct look *look)
@@ -588,8 +587,7 @@ static void look_finished(struct look *look, const struct json *condition)
             release(look, look->view->pods[i].object);
     if (!ttl || look->view->job->deleting)
         return;
-    end =
-        time_of(json_get(condition, "lastTransitionTime"), look->view->now) + json_int(ttl, 0) * NSEC_PER_SEC;
+    end = clock_after(time_of(json_get(condition, "lastTransitionTime"), look->view->now), json_int(ttl, 0));
     if (end <= look->view->now)
         effect_delete(look->effects, look->view->job);
     else

@@ -60,7 +60,7 @@ static int64_t finished_at(const struct json *doc)
         (t = time_of(json_get(ready, "lastTransitionTime"), 0)) != 0)
         return t;
     if ((t = time_of(json_get(meta, "deletionTimestamp"), 0)) != 0)
-        return t - json_int(json_get(meta, "deletionGracePeriodSeconds"), 0) * NSEC_PER_SEC;
+        return clock_after(t, -json_int(json_get(meta, "deletionGracePeriodSeconds"), 0));
     return time_of(json_get(meta, "creationTimestamp"), 0);
 }
 

@@ -267,7 +267,8 @@ void pod_state_read(const struct json *doc, struct pod_state *ret)
         int64_t grace = json_int(json_at(doc, "metadata.deletionGracePeriodSeconds"), 0);
 
         ret->kind = POD_STATE_STOPPING;
-        ret->since = grace >= 0 && grace < by / NSEC_PER_SEC ? by - grace * NSEC_PER_SEC : by;
+        ret->since = clock_after(by, grace > 0 ? -grace : 0);
+        ret->since = ret->since > 0 ? ret->since : 0;
     } else if (!json_at_string(doc, "spec.nodeName") || !*json_at_string(doc, "spec.nodeName")) {
         ret->kind = POD_STATE_PENDING;
         if (streq(json_get_string(scheduled, "status"), "False")) {

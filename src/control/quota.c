@@ -75,7 +75,7 @@ static int64_t pod_lives_until(const struct json *doc)
     end = time_of(json_get(meta, "deletionTimestamp"), 0);
     if (end == 0 || !json_get(meta, "deletionGracePeriodSeconds"))
         return INT64_MAX;
-    return end + json_int(json_get(meta, "deletionGracePeriodSeconds"), 0) * NSEC_PER_SEC;
+    return clock_after(end, json_int(json_get(meta, "deletionGracePeriodSeconds"), 0));
 }
 
 static void measure_pod(const struct json *doc, struct arena *arena, struct quota_usage *ret)

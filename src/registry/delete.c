@@ -136,7 +136,7 @@ static bool mark_deleting(const struct write *write, const struct kind *kind, st
     if (deleting && grace >= json_int(json_get(meta, "deletionGracePeriodSeconds"), 0))
         return false;
     json_set_string(write->arena, meta, "deletionTimestamp",
-                    clock_format(write_now(write) + grace * NSEC_PER_SEC, time));
+                    clock_format(clock_after(write_now(write), grace), time));
     if (kind->id != KIND_NAMESPACE)
         json_set_int(write->arena, meta, "deletionGracePeriodSeconds", grace);
     return true;

@@ -396,3 +396,14 @@ def test_too_many_commands_at_once(node):
         for connection in held:
             connection.close()
     harness.wait(lambda: node.kubectl("exec", "busy", "--", "true").code == 0, "there is room again")
+
+
+def test_a_grace_longer_than_any_time_is_no_end_at_once(node):
+    create(node, pod("patient", "trap 'sleep 0.5; echo cleaned > /proc/1/fd/1; exit 0' TERM; echo ready; while :; do sleep 0.1; done",
+                     spec={"terminationGracePeriodSeconds": 10_000_000_000}))
+    harness.wait(lambda: "ready" in node.kubectl("logs", "patient").out, "it runs")
+    uid = get(node, "patient")["metadata"]["uid"]
+    node.kubectl("delete", "pod", "patient", "--wait=false").ok()
+    assert get(node, "patient")["metadata"]["deletionTimestamp"].startswith("22")
+    harness.wait(lambda: node.request("GET", "/api/v1/namespaces/default/pods/patient").code == 404, "it is gone")
+    assert (node.data / "logs" / f"{uid}.log").read_text() == "ready\ncleaned\n"

@@ -118,6 +118,16 @@ static void test_age_is_what_kubectl_prints(void **state)
     assert_string_equal(clock_age(-SEC(2) + 1, text), "0s");
 }
 
+static void test_seconds_are_added_as_far_as_a_time_goes(void **state)
+{
+    (void)state;
+    assert_true(clock_after(5, 2) == 5 + 2 * NSEC_PER_SEC);
+    assert_true(clock_after(5 * NSEC_PER_SEC, -2) == 3 * NSEC_PER_SEC);
+    assert_true(clock_after(5, INT64_C(10000000000)) == INT64_MAX);
+    assert_true(clock_after(INT64_MAX - 1, 1) == INT64_MAX);
+    assert_true(clock_after(5, -INT64_C(10000000000)) == INT64_MIN);
+}
+
 static void test_monotonic_does_not_go_back(void **state)
 {
     int64_t a = clock_monotonic(), b = clock_monotonic();
@@ -143,6 +153,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_format_agrees_with_the_c_library),
+        cmocka_unit_test(test_seconds_are_added_as_far_as_a_time_goes),
         cmocka_unit_test(test_micro_has_six_digits_and_rounds_down),
         cmocka_unit_test(test_parse_takes_offsets_and_fractions),
         cmocka_unit_test(test_parse_refuses_the_rest),

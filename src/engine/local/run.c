@@ -11,6 +11,7 @@
 
 #define TERM_SEC        2 /* from TERM to KILL, at least, when preStop took all of the grace */
 #define SIGNAL_NAME_MAX 64
+#define GRACE_SEC_MAX   (INT64_C(10) * 365 * 86400) /* more is as good as for ever, and fits a time */
 
 static struct ctr *ctr_of(const struct local_run *run)
 {
@@ -241,10 +242,13 @@ static void pre_stop_over(struct local_run *run, const char *why)
 
 void run_stop(struct local_run *run, int64_t grace_sec)
 {
-    int64_t by = clock_monotonic() + grace_sec * NSEC_PER_SEC;
+    int64_t by;
 
     if (!run->container)
         return;
+    if (grace_sec > GRACE_SEC_MAX)
+        grace_sec = GRACE_SEC_MAX;
+    by = clock_monotonic() + grace_sec * NSEC_PER_SEC;
     if (run->stopping) {
         if (by < run->stop_by) { /* the grace was shortened */
             run->stop_by = by;
