@@ -195,10 +195,7 @@ static int open_store(struct daemon *d, struct err *err)
         return -1;
     if (task_service_new(d->loop, d->registry, d->notify, &d->tasks, err) < 0)
         return -1;
-    if (start_agent(d, err) < 0)
-        return -1;
-    notify_service_set_engine(d->notify, agent_engine(d->agent));
-    return start_queue(d, err);
+    return start_agent(d, err) < 0 ? -1 : start_queue(d, err);
 }
 
 static int open_pki(struct daemon *d, struct err *err)

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "engine/engine.h"
 #include "notify/command.h"
 #include "notify/deliver.h"
 #include "notify/mail.h"
@@ -20,7 +19,6 @@ struct notify_service {
     struct deliver *deliver;
     void (*lost)(void *arg, const char *lane, const char *why);
     void *lost_arg;
-    struct engine *engine; /* NULL: none */
 };
 
 static void service_lost(void *arg, const char *lane, const char *why)
@@ -31,14 +29,6 @@ static void service_lost(void *arg, const char *lane, const char *why)
         deliver_lost(service->deliver, lane, why, clock_now() / NSEC_PER_MSEC);
     else if (service->lost)
         service->lost(service->lost_arg, lane, why);
-}
-
-static const char *service_last_line(void *arg, const char *pod, struct arena *arena)
-{
-    const struct notify_service *service = arg;
-    char line[ENGINE_LINE_MAX];
-
-    return engine_last_line(service->engine, pod, NULL, line) ? arena_strdup(arena, line) : NULL;
 }
 
 static void add_mail(struct notify_service *service, struct loop *loop, const struct daemon_config *config)
@@ -62,7 +52,6 @@ int notify_service_new(struct loop *loop, struct store *store, const struct daem
                    &service->policy, err) < 0)
         return err_prefix(err, "callback-allow");
     service->inbox = inbox_new(store);
-    inbox_set_last_line(service->inbox, service_last_line, service);
     service->notify = notify_new(
         &(struct notify_config){.loop = loop, .store = store, .lost = service_lost, .arg = service});
     service->webhook = webhook_new(loop, service->policy, config->callback_ca);
@@ -111,11 +100,6 @@ void notify_service_on_lost(struct notify_service *service,
 {
     service->lost = fn;
     service->lost_arg = arg;
-}
-
-void notify_service_set_engine(struct notify_service *service, struct engine *engine)
-{
-    service->engine = engine;
 }
 
 void notify_service_stop(struct notify_service *service)

@@ -6,7 +6,6 @@
 #include "daemon/config.h"
 
 struct deliver;
-struct engine;
 struct inbox;
 struct loop;
 struct notify;
@@ -24,7 +23,5 @@ const struct policy *notify_service_policy(const struct notify_service *service)
 /* Who hears of messages that were given up, beside their owners' inboxes; fn NULL: nobody. */
 void notify_service_on_lost(struct notify_service *service,
                             void (*fn)(void *arg, const char *lane, const char *why), void *arg);
-/* Who knows what pods wrote last; NULL: nobody. Borrowed. */
-void notify_service_set_engine(struct notify_service *service, struct engine *engine);
 void notify_service_stop(struct notify_service *service); /* before the store goes; NULL is fine */
 void notify_service_free(struct notify_service *service); /* after the store was closed; NULL is fine */

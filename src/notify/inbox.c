@@ -25,8 +25,6 @@ struct inbox {
     struct store *store;
     int64_t last_id;
     size_t total; /* at least as many as there are */
-    const char *(*last_line)(void *arg, const char *pod, struct arena *arena);
-    void *last_line_arg;
     void (*on_item)(void *arg, const char *user, const struct json *item);
     void *on_item_arg;
     VEC(struct inbox_watch *) watches;
@@ -283,16 +281,6 @@ static void set_known(struct arena *arena, struct json *doc, const char *key, co
         json_set(arena, doc, key, json_of_str(arena, cut(text)));
 }
 
-static const char *text_of(const struct inbox *inbox, const struct inbox_item *item, struct arena *arena)
-{
-    const char *line = NULL;
-
-    if (item->kind == INBOX_FAILED && item->pod && inbox->last_line)
-        line = inbox->last_line(inbox->last_line_arg, item->pod, arena);
-    return line ? arena_printf(arena, "%s; its last line: %s", item->text ? item->text : "", line)
-                : item->text;
-}
-
 static void put(struct inbox *inbox, const struct inbox_item *item, const char *table, const char *key,
                 struct arena *arena)
 {
@@ -306,7 +294,7 @@ static void put(struct inbox *inbox, const struct inbox_item *item, const char *
     set_known(arena, doc, "job", item->job);
     set_known(arena, doc, "namespace", item->ns);
     set_known(arena, doc, "name", item->name);
-    json_set(arena, doc, "text", json_of_str(arena, cut(text_of(inbox, item, arena))));
+    json_set(arena, doc, "text", json_of_str(arena, cut(item->text)));
     set_known(arena, doc, "by", item->by);
     set_known(arena, doc, "byJob", item->by_job);
     buf_printf(&value, "%0*lld", ID_LEN, (long long)inbox->last_id);
@@ -314,13 +302,6 @@ static void put(struct inbox *inbox, const struct inbox_item *item, const char *
     store_value_set(inbox->store, table, key, buf_view(&value));
     if (inbox->on_item && !item->here)
         inbox->on_item(inbox->on_item_arg, item->user, doc);
-}
-
-void inbox_set_last_line(struct inbox *inbox,
-                         const char *(*fn)(void *arg, const char *pod, struct arena *arena), void *arg)
-{
-    inbox->last_line = fn;
-    inbox->last_line_arg = arg;
 }
 
 void inbox_on_item(struct inbox *inbox, void (*fn)(void *arg, const char *user, const struct json *item),
@@ -351,7 +332,7 @@ bool inbox_tell(struct inbox *inbox, const struct inbox_item *item)
     inbox->total++;
     store_values(inbox->store, table, count_entry, &count);
     if (count > INBOX_USER_MAX)
-        box_trim(inbox, item->user, INBOX_USER_MAX);
+        box_trim(inbox, item->user, INBOX_USER_MAX - INBOX_USER_MAX / 8);
     tell_watches(inbox, item->user);
     return true;
 }

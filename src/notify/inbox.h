@@ -13,7 +13,7 @@
 
 #define INBOX_SEEN_TABLE "inbox-seen" /* of store_value: user → id; who has a box is in it */
 #define INBOX_BOX_TABLE  "inbox/%s"   /* of one user: key of the thing → id and document */
-#define INBOX_USER_MAX   200          /* items of one user; the oldest go */
+#define INBOX_USER_MAX   200          /* items of one user; past that the oldest eighth goes */
 #define INBOX_TOTAL_MAX  50000        /* of all users; then the largest box is halved */
 #define INBOX_TEXT_MAX   500          /* bytes of a text; the rest is cut */
 
@@ -40,7 +40,6 @@ struct inbox_item {
     const char *ns, *name; /* of the job */
     const char *text;      /* one plain sentence, that goes after "NAME: " */
     const char *by;        /* the user who did it, or whose job it was for; NULL: nobody */
-    const char *pod;       /* of a failure: uid of the pod whose last line the text ends with; NULL: none */
     const char *by_job;    /* name of that job; NULL: none */
     /* What makes it the same thing when it is told again: of one job and kind there is one item for each
      * `once`. The run's number or the pod's uid for what can happen to a job several times; NULL: it can
@@ -60,9 +59,6 @@ DEFINE_CLEANUP(struct inbox *, inbox_free);
 /* False: it has been told already, or concerns nobody (an own cancel). inbox NULL is fine: nobody is told. */
 bool inbox_tell(struct inbox *inbox, const struct inbox_item *item);
 
-/* fn says what a pod wrote last, in the arena; NULL: nothing is known. */
-void inbox_set_last_line(struct inbox *inbox,
-                         const char *(*fn)(void *arg, const char *pod, struct arena *arena), void *arg);
 /* fn is called with each new item, inside inbox_tell: what it writes is durable with the item. One at a time;
  * NULL: nobody. */
 void inbox_on_item(struct inbox *inbox, void (*fn)(void *arg, const char *user, const struct json *item),

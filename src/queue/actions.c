@@ -15,11 +15,12 @@ static int check(struct queue *queue, const struct identity *who, const char *ui
     return 0;
 }
 
-static int delete_object(struct queue *queue, const struct object *object, struct err *err)
+static int delete_object(struct queue *queue, const struct identity *who, const struct object *object,
+                         struct err *err)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct failure failure = {0};
-    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth"};
+    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth", .who = who};
     struct delete_options options = {.propagation = PROPAGATE_BACKGROUND, .uid = object->uid};
     struct written written;
 
@@ -41,7 +42,7 @@ int queue_cancel(struct queue *queue, const struct identity *who, const char *ui
         return err_set(err, ERR_CONFLICT, "job '%s' is over", object->name);
     if (object->kind->id != KIND_TRAINING_JOB) {
         log_info("%s/%s: %s", object->ns, object->name, reason);
-        return delete_object(queue, object, err);
+        return delete_object(queue, who, object, err);
     }
     if (!unit)
         return err_set(err, ERR_CONFLICT, "job '%s' is over", object->name);

@@ -234,6 +234,7 @@ void usage_load(struct queue *queue);
 void told_effect(struct queue *queue, const struct unit *unit, const struct life_effect *effect);
 void told_job(struct queue *queue, const struct object *job, enum phase phase, const char *user,
               const char *reason);
+void told_watch(struct queue *queue, bool on); /* hears who deletes work */
 
 /* ---- notify.c ---- */
 void notify_row(struct queue *queue, const char *row);

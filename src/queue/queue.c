@@ -163,6 +163,7 @@ int queue_new(const struct queue_config *config, struct queue **ret, struct err 
     queue->notify_timer = loop_timer_new(queue->loop, notify_later, queue);
     queue->revision = (uint64_t)queue_now(queue); /* goes on over restarts */
     keep_guard(queue->registry);
+    told_watch(queue, true);
     load_all(queue);
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
         store_watch(queue->store, watched[i], NULL, store_revision(queue->store), queue_on_store, NULL, queue,
@@ -176,6 +177,7 @@ void queue_free(struct queue *queue)
 {
     if (!queue)
         return;
+    told_watch(queue, false);
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
         store_unwatch(queue->watches[i]);
     drop_all(queue);

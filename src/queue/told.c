@@ -1,5 +1,6 @@
 /* What goes to the inbox of a job's owner: which of the things that happen to a unit are news to a person. */
 #include "notify/inbox.h"
+#include "objects/condition.h"
 #include "queue/internal.h"
 
 #define CANCELLED_BY "cancelled by "
@@ -12,6 +13,12 @@ static const char *user_of(struct queue *queue, const char *row)
     if (!unit && row)
         unit = unit_of_job(queue, row);
     return unit ? unit_w(unit)->user : NULL;
+}
+
+/* The machine's admin has two names. */
+static bool is_admin_of(const char *by, const char *user)
+{
+    return starts_with(by, "system:") && streq(user, ADMIN_USER);
 }
 
 static void tell(struct queue *queue, const struct unit *unit, enum inbox_kind kind,
@@ -30,7 +37,6 @@ static void tell(struct queue *queue, const struct unit *unit, enum inbox_kind k
                                     .text = effect->text,
                                     .by = by ? by : user_of(queue, stop ? stop->by : NULL),
                                     .by_job = stop ? stop->by_name : NULL,
-                                    .pod = unit->kind == KIND_POD ? unit->uid : unit->pod,
                                     .once = !again                   ? NULL
                                             : unit->kind == KIND_POD ? unit->uid
                                                                      : run,
@@ -64,7 +70,8 @@ void told_effect(struct queue *queue, const struct unit *unit, const struct life
             tell(queue, unit, INBOX_SUCCEEDED, effect, NULL, false);
         break;
     case TELL_CANCELLED:
-        if (starts_with(effect->text, CANCELLED_BY))
+        if (starts_with(effect->text, CANCELLED_BY) &&
+            !is_admin_of(effect->text + strlen(CANCELLED_BY), effect->job->w.user))
             tell(queue, unit, INBOX_CANCELLED, effect, effect->text + strlen(CANCELLED_BY), false);
         break;
     default:
@@ -72,7 +79,9 @@ void told_effect(struct queue *queue, const struct unit *unit, const struct life
     }
 }
 
-/* Uid of the pod of a Job that failed last, as far as it is there. */
+/* ---- Jobs ---- */
+
+/* The pod of a Job that failed last, as far as it is there. */
 static void see_failed(void *arg, const struct object *object)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -83,23 +92,76 @@ static void see_failed(void *arg, const struct object *object)
         *last = object;
 }
 
+/* Why a Job has failed, with what its last pod said. */
+static const char *failure_text(struct queue *queue, const struct object *job, const char *reason,
+                                struct arena *arena)
+{
+    const struct object *failed = NULL;
+    const char *line = NULL;
+
+    store_dependents(queue->store, job->uid, see_failed, &failed);
+    if (failed && queue->config.last_line)
+        line = queue->config.last_line(queue->config.arg, arena, failed->uid);
+    return line ? arena_printf(arena, "%s: %s", reason, line) : reason;
+}
+
 void told_job(struct queue *queue, const struct object *job, enum phase phase, const char *user,
               const char *reason)
 {
-    const struct object *failed = NULL;
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct inbox_item item = {
+        .user = user, .job = job->uid, .ns = job->ns, .name = job->name, .at_ms = queue_now(queue)};
 
-    if (phase == PHASE_FAILED)
-        store_dependents(queue->store, job->uid, see_failed, &failed);
-    if (phase == PHASE_SUCCEEDED || phase == PHASE_FAILED)
-        inbox_tell(queue->config.inbox,
-                   &(struct inbox_item){.user = user,
-                                        .kind = phase == PHASE_FAILED ? INBOX_FAILED : INBOX_SUCCEEDED,
-                                        .job = job->uid,
-                                        .ns = job->ns,
-                                        .name = job->name,
-                                        .pod = failed ? failed->uid : NULL,
-                                        .text = reason && *reason       ? reason
-                                                : phase == PHASE_FAILED ? "failed"
-                                                                        : "finished",
-                                        .at_ms = queue_now(queue)});
+    if (phase == PHASE_SUCCEEDED) {
+        item.kind = INBOX_SUCCEEDED;
+        item.text = reason && *reason ? reason : "finished";
+        inbox_tell(queue->config.inbox, &item);
+    } else if (phase == PHASE_FAILED) {
+        item.kind = INBOX_FAILED;
+        item.text = failure_text(queue, job, reason && *reason ? reason : "failed", &arena);
+        inbox_tell(queue->config.inbox, &item);
+    }
+}
+
+/* ---- deletions ---- */
+
+/* What is over is only cleared away; what belongs to a Job or TrainingJob counts with it. */
+static bool is_work(const struct object *object, const struct json *doc)
+{
+    switch (object->kind->id) {
+    case KIND_POD:
+        return object->owner_count == 0 && !pod_is_over(doc);
+    case KIND_JOB:
+        return !condition_is(json_get(doc, "status"), "Complete", "True") &&
+               !condition_is(json_get(doc, "status"), "Failed", "True");
+    case KIND_TRAINING_JOB:
+        return !json_at_string(doc, "status.completionTime");
+    default:
+        return false;
+    }
+}
+
+static void told_delete(void *arg, const struct write *write, const struct object *object)
+{
+    struct queue *queue = arg;
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct json *doc = object_json(object, &arena);
+    const char *user = work_user(doc);
+
+    if (row_mine(write->who, user, NULL) || !is_work(object, doc))
+        return;
+    inbox_tell(queue->config.inbox,
+               &(struct inbox_item){.user = user,
+                                    .kind = INBOX_CANCELLED,
+                                    .job = object->uid,
+                                    .ns = object->ns,
+                                    .name = object->name,
+                                    .text = arena_printf(&arena, CANCELLED_BY "%s", write->who->user),
+                                    .by = write->who->user,
+                                    .at_ms = queue_now(queue)});
+}
+
+void told_watch(struct queue *queue, bool on)
+{
+    registry_on_delete(queue->registry, on ? told_delete : NULL, queue);
 }

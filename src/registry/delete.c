@@ -126,6 +126,14 @@ static enum propagation propagation_of(const struct write *write, const struct k
     return PROPAGATE_BACKGROUND;
 }
 
+void registry_on_delete(struct registry *registry,
+                        void (*fn)(void *arg, const struct write *write, const struct object *object),
+                        void *arg)
+{
+    registry->on_delete = fn;
+    registry->on_delete_arg = arg;
+}
+
 /* Marks the object as on its way out; true when that changed it. */
 static bool mark_deleting(const struct write *write, const struct kind *kind, struct json *doc, int64_t grace)
 {
@@ -157,6 +165,8 @@ int registry_delete(struct registry *registry, const struct write *write, const 
         return registry_missing(write, kind, name);
     if (check_preconditions(write, object, options) < 0 || check_protected(write, object) < 0)
         return -1;
+    if (registry->on_delete && write->who && !write->dry_run && !object->deleting)
+        registry->on_delete(registry->on_delete_arg, write, object);
     doc = object_json(object, write->arena);
     meta = json_get(doc, "metadata");
     grace = grace_of(kind, doc, options);

@@ -14,6 +14,8 @@ struct registry {
     struct store *store;
     VEC(struct admission) admissions;
     uint64_t event_seq;
+    void (*on_delete)(void *arg, const struct write *write, const struct object *object);
+    void *on_delete_arg;
 };
 
 /* How much of an object a write may change. */

@@ -105,6 +105,12 @@ typedef int (*registry_admit)(void *arg, const struct write *write, const struct
                               struct json *doc, const struct object *old);
 void registry_add_admission(struct registry *registry, registry_admit admit, void *arg);
 
+/* fn is called when a person (write->who) has an object deleted, before it is marked or gone; not for dry
+ * runs. One listener; NULL: none. */
+void registry_on_delete(struct registry *registry,
+                        void (*fn)(void *arg, const struct write *write, const struct object *object),
+                        void *arg);
+
 /* Records an event about an object (count goes up for a repeated one). type "Normal" or "Warning". */
 void registry_event(struct registry *registry, const struct object *about, const char *type,
                     const char *reason, const char *fmt, ...) __attribute__((format(printf, 5, 6)));

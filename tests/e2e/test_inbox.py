@@ -74,7 +74,7 @@ def test_an_end_told_before_a_crash_is_told_once(node):
 
 def test_a_failure_is_told_with_its_exit_code_and_last_line(node):
     submit(node, training("broken", "fay", command=["sh", "-c", "echo start; echo 'ValueError: no data' >&2; exit 3"]))
-    assert hear(node, "fay", "failed", "broken")["text"] == "exit code 3; its last line: ValueError: no data"
+    assert hear(node, "fay", "failed", "broken")["text"] == "exit code 3: ValueError: no data"
 
 
 def test_a_preempted_job_names_who_it_was_for(node):
@@ -102,6 +102,18 @@ def test_a_job_that_somebody_else_cancels_is_told_and_an_own_cancel_is_not(node)
     assert not told(node, OTHER, "cancelled", "own")
 
 
+def test_work_that_somebody_else_deletes_is_told_and_what_was_over_is_not(node):
+    podkit.create(node, gpu_pod("held", "sleep 100", labels={"user": "dora"}))
+    submit(node, training("trained", "dora", epochs=1000))
+    submit(node, training("finished", "dora", epochs=1))
+    hear(node, "dora", "succeeded", "finished")
+    state(node, "held", "Running")
+    node.kubectl("delete", "--wait=false", "--grace-period=1", "pod/held", "trainingjob/trained", "trainingjob/finished").ok()
+    assert hear(node, "dora", "cancelled", "held")["by"] == "system:admin"
+    hear(node, "dora", "cancelled", "trained")
+    assert len(items(node, "dora")) == 3
+
+
 def test_ends_of_pods_and_jobs_are_told(node):
     podkit.create(node, gpu_pod("single", "echo no disk; exit 4", labels={"user": "pia"}))
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "batch", "namespace": "default",
@@ -109,7 +121,7 @@ def test_ends_of_pods_and_jobs_are_told(node):
            "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": {"user": "pia"}}, "spec": gpu_pod(
                "x", "exit 0")["spec"]}}}
     assert node.request("POST", "/apis/batch/v1/namespaces/default/jobs", body=job).code == 201
-    assert "last line: no disk" in hear(node, "pia", "failed", "single")["text"]
+    assert "no disk" in hear(node, "pia", "failed", "single")["text"]
     hear(node, "pia", "succeeded", "batch")
     assert len(items(node, "pia")) == 2
 
