@@ -1,6 +1,7 @@
 /* The frame around the views: which one is shown, who is signed in, whether we are connected. */
 import * as api from './api.js';
 import {fill, h, notice, say, setText} from './dom.js';
+import {Inbox} from './inbox.js';
 import {Live, whileSeen} from './live.js';
 import {userNode} from './parts.js';
 import {queueView} from './queue.js';
@@ -103,6 +104,7 @@ function takeSession(s) {
   app.session = s;
   drawNav();
   drawWho();
+  app.inbox.draw();
 }
 
 function theme(next) {
@@ -122,6 +124,7 @@ function onKey(e) {
     app.pressedG = false;
     const view = VIEWS.find((v) => v.key === e.key);
     if (view) { e.preventDefault(); location.hash = `#/${view.id}`; }
+    else if (e.key === 'i') { e.preventDefault(); app.inbox.open(); }
   } else if (e.key === 'g') {
     app.pressedG = true;
     setTimeout(() => { app.pressedG = false; }, 1200);
@@ -149,6 +152,7 @@ async function takeSignIn() {
 
 async function start() {
   theme();
+  app.inbox = new Inbox(app);
   document.getElementById('theme').addEventListener('click', () => {
     const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
     theme(dark ? 'light' : 'dark');

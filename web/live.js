@@ -83,6 +83,7 @@ export class Live extends EventTarget {
     this.#source = source;
     let opened = false;
     source.addEventListener('queue', (e) => { opened = true; this.#setState('live'); this.#replace(JSON.parse(e.data)); });
+    source.addEventListener('inbox', (e) => this.dispatchEvent(new CustomEvent('inbox', {detail: JSON.parse(e.data)})));
     source.addEventListener('change', (e) => this.#change(JSON.parse(e.data)));
     source.onerror = () => {
       if (this.#source !== source) return;

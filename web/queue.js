@@ -118,7 +118,7 @@ export function queueView(app, params) {
   const none = h('p', {class: 'empty'}), policy = h('span');
   const node = h('section', {class: 'queue', 'aria-label': 'Queue'}, h('h1', {class: 'unseen'}, 'Queue'), capacity.node,
     h('div', {class: 'filters', role: 'search'}, search, users, chips, mine, shown), table.node, none,
-    h('details', {class: 'rules'}, h('summary', {}, 'How the order comes about', policy), h('p', {}, RULES), h('p', {class: 'muted'}, 'Keys: / filters, ↑ ↓ or j k move, Enter opens a job, g then q, g, s, h changes the view.')));
+    h('details', {class: 'rules'}, h('summary', {}, 'How the order comes about', policy), h('p', {}, RULES), h('p', {class: 'muted'}, 'Keys: / filters, ↑ ↓ or j k move, Enter opens a job, g then q, g, s, h changes the view, g then i opens the inbox.')));
   let userList = '', shownOnce = false;
 
   function changed() {

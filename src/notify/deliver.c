@@ -35,7 +35,7 @@ struct channel {
 
 /* ---- words ---- */
 
-/* "resnet: finished; 60 of 60 epochs are done" */
+/* "resnet: finished: 60 of 60 epochs are done" */
 static const char *sentence(const struct parcel *parcel)
 {
     const char *name = json_get_string(parcel->item, "name");

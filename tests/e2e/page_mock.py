@@ -242,6 +242,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.stream()
         elif path == "/v1/queue":
             self.answer(lab.document())
+        elif path == "/v1/inbox":
+            self.answer({"items": [], "unseen": 0, "last": 0})
         elif path == "/v1/nodes":
             self.answer(lab.nodes())
         elif path == "/v1/nodes/timeline":

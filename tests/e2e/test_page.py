@@ -327,3 +327,34 @@ def test_below_a_path(browser, lab, tmp_path):
         go(browser, "#/history")
         browser.wait_text("No finished jobs")
         assert browser.js("return performance.getEntriesByType('resource').every((e) => new URL(e.name).pathname.startsWith('/lab/berth/'))")
+
+
+def test_the_inbox_tells_what_happened_and_is_read_with_the_keyboard(browser, empty):
+    from selenium.webdriver.common.keys import Keys
+    sign_in(browser, empty, ANN)
+    browser.wait_js("return !document.getElementById('inbox').hidden")
+    empty.post(f"/v1/inbox/seen?user={ANN}", {})
+    browser.wait_js("return document.querySelector('#inbox .count').hidden")
+    uid = pod(empty, ANN, "mine")
+    browser.wait_js("return document.querySelector(`tr[data-key='${arguments[0]}']`)?.innerText.includes('Running')", uid)
+    empty.post(f"/v1/queue/{uid}/cancel", {})
+    browser.wait_text("cancelled by", "#word")  # a word when a row leaves because of somebody else
+    assert "mine" in browser.text("#word") and browser.text("#inbox .count") == "1"
+    picture(browser, "word")
+    browser.js("document.activeElement.blur()")
+    browser.keys("g", "i")
+    browser.wait_text("cancelled by", "#inbox-list")
+    assert browser.js("return document.getElementById('word').hidden && document.querySelector('#inbox button').ariaExpanded") == "true"
+    assert browser.js("return document.querySelector('#inbox-list li.new a').getAttribute('href')") == f"#/job/{uid}"
+    browser.wait_js("return document.querySelector('#inbox .count').hidden")
+    assert empty.get(f"/v1/inbox?user={ANN}")["unseen"] == 0
+    picture(browser, "inbox")
+    browser.emulate(dark=True)
+    picture(browser, "inbox-dark")
+    browser.emulate()
+    browser.keys(Keys.ESCAPE)
+    assert browser.js("return document.getElementById('inbox-list').hidden && document.activeElement.textContent.startsWith('Inbox')")
+    uid = pod(empty, ANN, "broken", command=f"echo '{HOSTILE}'; exit 3")
+    browser.wait_text("exit code 3", "#word")
+    assert HOSTILE in browser.text("#word") and not browser.js("return window.hacked")
+    assert browser.complaints() == []
