@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/cleanup.h"
+#include "objects/quantity.h"
 
 #include <stdio.h>
 
@@ -119,11 +120,11 @@ static int check_sizes(const struct json *spec, const struct training_facts *fac
         return err_set(err, ERR_INVALID,
                        "--batch_size %lld is more than --training_set_size %lld: an epoch would have no step",
                        (long long)batch, (long long)set);
-    if (facts->largest_card_mib && mib > facts->largest_card_mib)
+    if (facts->room.largest_card_mib && mib > facts->room.largest_card_mib)
         return err_set(
             err, ERR_INVALID,
             "--estimated_memory %lld is more than any GPU here has: at most %u MiB can be asked for",
-            (long long)mib, facts->largest_card_mib);
+            (long long)mib, facts->room.largest_card_mib);
     if (json_is(hours, JSON_REAL) || json_is(hours, JSON_INT)) {
         if (h <= 1)
             return err_set(err, ERR_INVALID, "--est_nhours must be more than 1, not %g", h);
@@ -132,6 +133,46 @@ static int check_sizes(const struct json *spec, const struct training_facts *fac
         return err_set(err, ERR_INVALID,
                        "--max_gpus %lld goes against --is_single_gpu true: leave one of them out",
                        (long long)json_int(json_get(spec, "maxGPUs"), 1));
+    return 0;
+}
+
+/* ---- whether any node could ever run it ---- */
+
+uint32_t training_min_gpus(const struct json *spec)
+{
+    int64_t min = json_int(json_get(spec, "minGPUs"), 1);
+
+    if (json_is(json_get(spec, "maxGPUs"), JSON_INT) && json_int(json_get(spec, "maxGPUs"), 1) == 0)
+        return 0;
+    if (min <= 1 || json_bool(json_get(spec, "singleGPU")))
+        return 1;
+    return min < UINT16_MAX ? (uint32_t)min : UINT16_MAX;
+}
+
+static int check_room(const struct json *spec, const struct training_room *room, struct err *err)
+{
+    uint32_t gpus = training_min_gpus(spec);
+    struct quantity q;
+    int64_t cpu = quantity_from_json(json_get(spec, "cpu"), &q) ? quantity_milli(&q) : 0;
+    int64_t mib = quantity_from_json(json_get(spec, "memory"), &q) ? quantity_value(&q) >> 20 : 0;
+
+    if (!room->known)
+        return 0;
+    if (gpus > 0 && room->gpus == 0)
+        return err_set(
+            err, ERR_INVALID,
+            "the job asks for %u GPU%s, but there are no GPUs here: ask for none to run it on the CPU "
+            "(--gpus 0, maxGPUs: 0), or declare GPUs (berth up --gpus NxMIB)",
+            gpus, gpus == 1 ? "" : "s");
+    if (gpus > room->gpus)
+        return err_set(err, ERR_INVALID, "the job asks for %u GPUs, but there are only %u", gpus, room->gpus);
+    if (cpu > room->cpu_milli)
+        return err_set(err, ERR_INVALID, "the job asks for %g CPUs, but the largest node, %s, has %g",
+                       (double)cpu / 1000, room->cpu_node, (double)room->cpu_milli / 1000);
+    if (mib > room->mem_mib)
+        return err_set(err, ERR_INVALID,
+                       "the job asks for %.1f GiB of memory, but the largest node, %s, has %.1f GiB",
+                       (double)mib / 1024, room->mem_node, (double)room->mem_mib / 1024);
     return 0;
 }
 
@@ -172,7 +213,7 @@ static int check_ports(const struct json *spec, const struct training_facts *fac
 
 int training_check(const struct json *spec, const struct training_facts *facts, struct err *err)
 {
-    if (check_sizes(spec, facts, err) < 0 ||
+    if (check_sizes(spec, facts, err) < 0 || check_room(spec, &facts->room, err) < 0 ||
         check_folder(spec, "customDir", "custom_dir", false, facts, err) < 0 ||
         check_folder(spec, "snapshotsDir", "snapshots_dir", true, facts, err) < 0)
         return -1;

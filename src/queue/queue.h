@@ -166,8 +166,9 @@ int queue_rerun(struct queue *queue, const struct identity *who, const char *uid
  * "startEstimate", "startLow", "startHigh"}. Nothing is stored. The document has passed its checks. */
 int queue_dry_run(struct queue *queue, const struct identity *who, const struct json *doc,
                   struct arena *arena, struct json **ret, struct err *err);
-/* The largest card there is, for checks at submit; 0: no cards. */
-uint32_t queue_largest_card(const struct queue *queue);
+/* What the nodes have, for checks at submit. */
+struct training_room;
+void queue_room(const struct queue *queue, struct training_room *ret);
 /* Whether a node port is asked for by a job that is not over; name: whose, in the arena. */
 bool queue_port_taken(struct queue *queue, uint16_t port, struct arena *arena, const char **name);
 

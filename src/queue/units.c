@@ -1,6 +1,7 @@
 /* From objects to what life works with: a description, read anew whenever an object changes, and, when the
  * queue first sees it, what is stored of it. */
 #include "control/pod_state.h"
+#include "control/training_check.h"
 #include "control/util.h"
 #include "queue/internal.h"
 
@@ -385,16 +386,16 @@ void unit_saved_pod(struct queue *queue, struct unit *unit, const struct json *d
 
 static void training_gpus(struct queue *queue, const struct json *spec, struct demand *demand)
 {
-    int64_t min = json_int(json_get(spec, "minGPUs"), 1), max = json_int(json_get(spec, "maxGPUs"), -1);
+    int64_t min = training_min_gpus(spec), max = json_int(json_get(spec, "maxGPUs"), -1);
     int64_t largest = world_largest_node(queue);
 
-    if (max == 0) /* only CPU */
+    if (min == 0) /* only CPU */
         return;
     if (json_bool(json_get(spec, "singleGPU")))
-        min = max = 1;
+        max = 1;
     if (max < 0 || max > largest)
         max = largest;
-    demand->min_gpus = demand_gpus(min > 0 ? min : 1);
+    demand->min_gpus = demand_gpus(min);
     demand->max_gpus = max > demand->min_gpus ? demand_gpus(max) : demand->min_gpus;
     demand->unit_gpus = 1;
 }

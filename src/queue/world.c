@@ -1,5 +1,6 @@
 /* Nodes as sched sees them. A node keeps its place for good; one whose object has gone takes no new work. */
 #include "control/affinity.h"
+#include "control/training_check.h"
 #include "control/util.h"
 #include "queue/internal.h"
 
@@ -149,9 +150,25 @@ uint32_t world_largest_node(const struct queue *queue)
     return cluster_largest_node(&queue->cluster);
 }
 
-uint32_t queue_largest_card(const struct queue *queue)
+void queue_room(const struct queue *queue, struct training_room *ret)
 {
-    return cluster_largest_card(&queue->cluster);
+    const struct cluster *cluster = &queue->cluster;
+
+    *ret = (struct training_room){.gpus = cluster_gpus(cluster),
+                                  .largest_card_mib = cluster_largest_card(cluster)};
+    for (uint32_t i = 0; i < cluster->node_count; i++) {
+        const struct node *node = &cluster->nodes[i];
+
+        ret->known |= queue->nodes.v[i].ready;
+        if (node->capacity.cpu_milli > ret->cpu_milli) {
+            ret->cpu_milli = node->capacity.cpu_milli;
+            ret->cpu_node = node->name;
+        }
+        if (node->capacity.mem_mib > ret->mem_mib) {
+            ret->mem_mib = node->capacity.mem_mib;
+            ret->mem_node = node->name;
+        }
+    }
 }
 
 /* ---- selectors ---- */

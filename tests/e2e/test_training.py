@@ -311,3 +311,20 @@ def test_metrics_and_snapshots_by_import_berth(lab):
     job = lab.until(uid, "ends", lambda job: job["state"] == "Succeeded")
     assert len(job["metrics"]["loss"]) == 3 and job["epochsDone"] == 3
     assert json.loads((shots / uid / "line.json").read_text())
+
+
+@pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="this machine has GPUs")
+def test_without_gpus_a_job_is_refused_at_submit_and_runs_when_it_asks_for_none(tmp_path):
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "train.py").write_text("print('trained')\n")
+    env = {"BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER)}
+    node = harness.Daemon(tmp_path / "d", "--agent", "on", env=env)
+    try:
+        run = lambda *options: node.berth("run", *options, "--", "python3", "train.py", cwd=tmp_path / "project")
+        assert "the job asks for 1 GPU, but there are no GPUs here: ask for none to run it on the CPU (--gpus 0" in \
+            run().fails(1)
+        assert "the job asks for 900.0 GiB of memory, but the largest node, " in run("--gpus", "0", "--memory", "900Gi").fails(1)
+        assert node.get("/apis/berth.dev/v1/trainingjobs")["items"] == []
+        assert "trained\n" in run("--gpus", "0").ok()
+    finally:
+        podkit.close(node)

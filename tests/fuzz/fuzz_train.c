@@ -23,7 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct training_node node = {.name = "n", .card_count = 1};
     static const struct training_facts facts = {
-        .largest_card_mib = 8192, .datasets = "/home/a/datasets", .snapshots = "/home/a/s"};
+        .room = {.known = true, .gpus = 2, .largest_card_mib = 8192, .cpu_milli = 4000, .mem_mib = 65536},
+        .datasets = "/home/a/datasets",
+        .snapshots = "/home/a/s"};
     struct training_run run = {
         .nodes = &node, .node_count = 1, .num_gpus = 1, .url = "http://h:1", .library = "/l"};
     CLEANUP(arena_done) struct arena arena = {0};

@@ -207,7 +207,7 @@ int train_admit(void *arg, const struct write *write, const struct kind *kind, c
     if (kind->id != KIND_TRAINING_JOB || old || !write->who || !json_is(spec, JSON_OBJECT))
         return 0;
     if (c.train->config.queue)
-        facts.largest_card_mib = queue_largest_card(c.train->config.queue);
+        queue_room(c.train->config.queue, &facts.room);
     facts.low_ports = access_is_admin(write->who);
     if (find_person(write->who, c.arena, &c.person)) {
         facts.folder = check_folder;

@@ -29,7 +29,13 @@ static int fake_port(void *arg, uint16_t port, struct err *err)
 
 static void assert_says(const char *spec, const char *sentence)
 {
-    static const struct training_facts facts = {.largest_card_mib = 24576,
+    static const struct training_facts facts = {.room = {.known = true,
+                                                         .gpus = 4,
+                                                         .largest_card_mib = 24576,
+                                                         .cpu_milli = 8000,
+                                                         .cpu_node = "big",
+                                                         .mem_mib = 65536,
+                                                         .mem_node = "wide"},
                                                 .datasets = "/home/ann/datasets",
                                                 .snapshots = "/home/ann/.berth/snapshots",
                                                 .folder = fake_folder,
@@ -104,6 +110,36 @@ static void test_sizes_must_make_sense(void **state)
                 "--max_gpus 2 goes against --is_single_gpu true: leave one of them out");
 }
 
+static void test_what_no_node_could_ever_run_is_refused(void **state)
+{
+    (void)state;
+    assert_says("{\"minGPUs\":4,\"maxGPUs\":8,\"cpu\":\"8\",\"memory\":\"64Gi\"}", NULL);
+    assert_says("{\"minGPUs\":5,\"maxGPUs\":8}", "the job asks for 5 GPUs, but there are only 4");
+    assert_says("{\"minGPUs\":5,\"maxGPUs\":0}", NULL);
+    assert_says("{\"cpu\":\"8500m\"}", "the job asks for 8.5 CPUs, but the largest node, big, has 8");
+    assert_says("{\"memory\":\"900Gi\"}",
+                "the job asks for 900.0 GiB of memory, but the largest node, wide, has 64.0 GiB");
+}
+
+static void test_without_gpus_the_way_to_run_on_the_cpu_is_told(void **state)
+{
+    const struct training_facts none = {.room = {.known = true, .cpu_milli = 2000, .mem_mib = 4096}},
+                                unknown = {0};
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct json *gpu, *cpu;
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(json_parse(STR("{\"minGPUs\":1,\"maxGPUs\":1}"), &arena, &gpu, NULL, &err), 0);
+    assert_int_equal(json_parse(STR("{\"minGPUs\":0,\"maxGPUs\":0}"), &arena, &cpu, NULL, &err), 0);
+    assert_int_equal(training_check(cpu, &none, &err), 0);
+    assert_int_equal(training_check(gpu, &unknown, &err), 0);
+    assert_int_equal(training_check(gpu, &none, &err), -1);
+    assert_string_equal(
+        err.msg, "the job asks for 1 GPU, but there are no GPUs here: ask for none to run it on the CPU "
+                 "(--gpus 0, maxGPUs: 0), or declare GPUs (berth up --gpus NxMIB)");
+}
+
 static void test_ports_must_be_free_and_allowed(void **state)
 {
     (void)state;
@@ -124,6 +160,8 @@ int main(void)
         cmocka_unit_test(test_the_scripts_path_is_the_containers),
         cmocka_unit_test(test_folders_must_be_open_to_the_submitter),
         cmocka_unit_test(test_sizes_must_make_sense),
+        cmocka_unit_test(test_what_no_node_could_ever_run_is_refused),
+        cmocka_unit_test(test_without_gpus_the_way_to_run_on_the_cpu_is_told),
         cmocka_unit_test(test_ports_must_be_free_and_allowed),
     };
 
