@@ -96,6 +96,15 @@ def test_metrics_arrive_in_batches(inside, scheduler):
     assert records[7]["values"] == {"loss": 7.0, "tensor": 0.5} and calls[0][2]["rank"] == 0
 
 
+def test_steps_go_on_where_the_last_run_ended(inside, scheduler):
+    inside(EPOCHS_DONE="1", JOB_RESTARTED="TRUE", BERTH_STEPS_DONE="50")
+    with berth.step():
+        pass
+    berth.log(loss=1.0)
+    assert berth.flush(5)
+    assert scheduler.of("/v1/train/job-1/log")[0][2]["records"][0]["step"] == 51
+
+
 def test_snapshot_path_makes_its_folder(inside):
     path = berth.snapshot_path("deep/er/model.pt")
     assert os.path.isdir(os.path.dirname(path)) and path.startswith(berth.snapshot_dir())

@@ -121,6 +121,8 @@ static void add_guide_env(const struct making *m)
     env(m, "JOB_RESTARTED", run->restarted ? "TRUE" : "FALSE");
     env_int(m, "RESERVED_MEM", run->mib ? run->mib : number(m, "estimatedMemoryMiB", 0));
     env_int(m, "EPOCHS_DONE", run->epochs_done);
+    if (run->steps_done)
+        env_int(m, "BERTH_STEPS_DONE", (int64_t)run->steps_done);
     env_soft(m, "HEARTBEAT_FREQ", arena_printf(m->arena, "%lld", (long long)heartbeat(m)));
     env(m, "NODELIST", node_list(m));
     env_int(m, "NUM_GPUS", run->num_gpus);

@@ -26,6 +26,7 @@ struct training_run {
     uint32_t number;      /* from 1 */
     bool restarted;       /* JOB_RESTARTED */
     uint32_t epochs_done; /* EPOCHS_DONE */
+    uint64_t steps_done;  /* BERTH_STEPS_DONE: steps of metrics go on from there */
     uint32_t num_gpus;    /* of all nodes */
     const struct training_node *nodes;
     uint32_t node_count; /* 0: no cards, any node */

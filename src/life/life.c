@@ -263,6 +263,9 @@ static void restore_rest(struct life_job *job, const struct life_job *saved)
     job->run = saved->run;
     job->run_first_epoch = saved->run_first_epoch;
     job->refusals = saved->refusals;
+    job->steps_done = saved->steps_done;
+    job->run_first_step = saved->run_first_step;
+    job->iterations = saved->iterations;
     job->placed_ms = saved->placed_ms;
     job->first_start_ms = saved->first_start_ms;
     job->since_ms = saved->since_ms ? saved->since_ms : job->since_ms;

@@ -76,6 +76,8 @@ struct life_job {
     int64_t epoch_at_ms;       /* when the last epoch of this run ended; 0: none did */
     int64_t no_stop_epoch;     /* the newest epoch whose question was answered with no; -1: none */
     uint64_t iterations;       /* reported in this run */
+    uint64_t steps_done;       /* over all runs, when the last epoch ended */
+    uint64_t run_first_step;   /* steps that were done when the run began */
     int64_t peak_mib, now_mib; /* measured on one card, the largest; 0: not */
     uint32_t over_times;
     bool over_warned, polled, profiled;

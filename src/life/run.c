@@ -45,6 +45,7 @@ void run_start(struct step *step, struct life_job *job, const struct slot *slots
     job->no_stop_epoch = -1;
     job->epoch_at_ms = 0;
     job->iterations = 0;
+    job->run_first_step = job->steps_done;
     job->over_times = 0;
     job->now_mib = 0;
     job->stuck = job->over_warned = job->polled = false;
@@ -216,6 +217,7 @@ int run_epoch(struct step *step, struct life_job *job, const struct life_event *
     learn_epoch(step, job, seconds, between, event->shared);
     job->last_epoch_s = seconds;
     job->epoch_at_ms = step->now;
+    job->steps_done = job->run_first_step + job->iterations;
     job_apply(step, job, &(struct live_event){.type = LIVE_EPOCH, .epochs_done = done}, NULL);
     take_peak(step, job);
     effect_add(step, EFFECT_EPOCH, job)->seconds = seconds;
@@ -242,6 +244,8 @@ int run_profile(struct step *step, struct life_job *job, const struct life_event
         return 0;
     sample.iterations = (uint32_t)(iterations - job->iterations);
     job->iterations = iterations;
+    if (sample.epoch_s > 0) /* the count at the end of an epoch may come after the end itself */
+        job->steps_done = job->run_first_step + iterations;
     sample.gpus = sample.gpus ? sample.gpus : job->w.placement.len;
     sample.shared = event->shared;
     learn(step, job, &sample);

@@ -166,6 +166,8 @@ static void write_progress(const struct writing *w, struct arena *arena, struct 
     json_set_int(arena, status, "probes", job->w.probes);
     json_set_int(arena, status, "run", job->run);
     json_set_int(arena, status, "runFirstEpoch", job->run_first_epoch);
+    set_count(arena, status, "stepsDone", (int64_t)job->steps_done, job->steps_done > 0);
+    set_count(arena, status, "runFirstStep", (int64_t)job->run_first_step, job->run_first_step > 0);
     set_count(arena, status, "refusals", job->refusals, job->refusals > 0);
     set_count(arena, status, "peakMemoryMiB", job->peak_mib, job->peak_mib > 0);
     set_count(arena, status, "noStopEpoch", job->no_stop_epoch, job->no_stop_epoch >= 0);

@@ -537,6 +537,10 @@ void unit_saved_training(struct queue *queue, struct unit *unit, const struct js
     ret->w.claim = training_cards(queue, json_get(status, "reserved"), arena);
     ret->run = (uint32_t)json_int(json_get(status, "run"), 0);
     ret->run_first_epoch = (uint32_t)json_int(json_get(status, "runFirstEpoch"), 0);
+    ret->steps_done = (uint64_t)json_int(json_get(status, "stepsDone"), 0);
+    ret->run_first_step = (uint64_t)json_int(json_get(status, "runFirstStep"), 0);
+    if (ret->steps_done > ret->run_first_step)
+        ret->iterations = ret->steps_done - ret->run_first_step;
     ret->refusals = (uint32_t)json_int(json_get(status, "refusals"), 0);
     ret->peak_mib = json_int(json_get(status, "peakMemoryMiB"), 0);
     ret->lost_ms = seconds_ms(json_get(status, "lostSeconds"));

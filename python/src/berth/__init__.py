@@ -59,6 +59,7 @@ class Job:
         self._root: str = env.snapshots()
         self._made: bool = False
         self.step_count: int = 0  # of this run
+        self.first_step: int = env.steps_done  # of the runs before it
         self.mean_step: float = 0.0  # seconds
         self._last: Optional[float] = None
         self._next: int = self.heartbeat
@@ -196,7 +197,7 @@ class Job:
         """Numbers to be shown with the job: log(loss=0.3). Tensors are read in the background."""
         record = {
             "time": time.time(),
-            "step": self.step_count,
+            "step": self.first_step + self.step_count,
             "epoch": self.done,
             "values": {key: value.detach().clone() if hasattr(value, "detach") else value
                        for key, value in values.items()},

@@ -48,6 +48,7 @@ class Env:
         self.batch_size: int = whole(env, "BATCH_SIZE", 1, 1)
         self.epochs: int = whole(env, "EPOCHS_TO_BE_DONE", 1, 1)
         self.epochs_done: int = whole(env, "EPOCHS_DONE", 0, 0)
+        self.steps_done: int = whole(env, "BERTH_STEPS_DONE", 0, 0)
         self.training_set_size: int = whole(env, "TRAINING_SET_SIZE", 1, 1)
         self.local_rank: int = whole(env, "LOCAL_RANK", -1, -1)
         self.rank: int = whole(env, "RANK", self.node_rank, 0)
