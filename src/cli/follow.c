@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "cli/queue_view.h"
 #include "net/client.h"
+#include "objects/names.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -22,7 +23,7 @@ static void on_interrupt(int signo)
 
 static bool is_over(const char *state)
 {
-    return streq(state, "Succeeded") || streq(state, "Failed") || streq(state, "Cancelled");
+    return pod_phase_is_over(state) || streq(state, "Cancelled");
 }
 
 static bool waits(const char *state)

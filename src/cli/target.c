@@ -3,6 +3,7 @@
 #include "cli/target.h"
 
 #include "cli/queue_view.h"
+#include "objects/names.h"
 
 static const struct {
     const char *word;
@@ -121,8 +122,8 @@ static bool is_better(const struct json *a, const struct json *b)
         return a_runs;
     if (newer != 0)
         return newer > 0;
-    return strcmp(json_string_or(json_get(a_labels, "berth.dev/rank"), ""),
-                  json_string_or(json_get(b_labels, "berth.dev/rank"), "")) < 0;
+    return strcmp(json_string_or(json_get(a_labels, RANK_LABEL), ""),
+                  json_string_or(json_get(b_labels, RANK_LABEL), "")) < 0;
 }
 
 /* Of the pods with that label those that belong to it. */
@@ -195,7 +196,7 @@ static int find_queued(struct search *s, enum kind wanted, const char *name)
         if (code != CLI_NOT_FOUND || !s->whole) /* else: its pods have gone, its log may be there */
             return code;
     } else if (!s->whole) {
-        return find_pod_of(s, "berth.dev/run", kind, real);
+        return find_pod_of(s, RUN_LABEL, kind, real);
     }
     *s->ret = (struct target){.ns = ns, .row = json_get_string(reply.doc, "id")};
     return CLI_OK;
@@ -295,7 +296,7 @@ int target_find_live(struct cli *cli, const struct args *args, const char *word,
 {
     int code = target_find(cli, args, word, false, ret);
 
-    if (code == CLI_OK && (streq(ret->phase, "Succeeded") || streq(ret->phase, "Failed")))
+    if (code == CLI_OK && pod_phase_is_over(ret->phase))
         return cli_fail(CLI_FAILED,
                         "pod '%s' has ended (%s): nothing can be run in it, its output is in 'berth logs'",
                         ret->pod, ret->phase);

@@ -4,6 +4,7 @@
 
 #include "control/service.h"
 #include "control/util.h"
+#include "objects/names.h"
 
 #include <arpa/inet.h>
 
@@ -38,13 +39,6 @@ static void copy_ports(struct arena *arena, struct json *to, const struct json *
         }
 }
 
-static bool is_over(const struct json *pod)
-{
-    const char *phase = json_string_or(json_at(pod, "status.phase"), "");
-
-    return streq(phase, "Succeeded") || streq(phase, "Failed");
-}
-
 struct json *endpoints_digest(struct arena *arena, const struct json *pod)
 {
     static const char *const of_meta[] = {"name", "namespace", "uid", "labels"};
@@ -63,7 +57,7 @@ struct json *endpoints_digest(struct arena *arena, const struct json *pod)
     copy_ports(arena, out, spec, "initContainers");
     out = json_set_object(arena, doc, "status");
     copy_member(arena, out, json_get(pod, "status"), "podIP");
-    if (is_over(pod))
+    if (pod_is_over(pod))
         json_set_string(arena, out, "phase", "Failed");
     if (service_pod_ready(pod)) {
         struct json *ready = json_push_object(arena, json_set_array(arena, out, "conditions"));
@@ -192,7 +186,7 @@ static struct groups groups_of_pods(const struct endpoints_view *view, const str
         const struct json *pod = view->pods[i], *ports;
         struct place place = {.ip = json_string_or(json_at(pod, "status.podIP"), ""), .pod = pod};
 
-        if (!*place.ip || is_over(pod) || !service_selects(service, pod))
+        if (!*place.ip || pod_is_over(pod) || !service_selects(service, pod))
             continue;
         place.serving = service_pod_ready(pod);
         place.terminating = json_at(pod, "metadata.deletionTimestamp") != NULL;

@@ -4,6 +4,7 @@
 #include "control/pod_state.h"
 
 #include "control/util.h"
+#include "objects/names.h"
 
 #include <stdio.h>
 
@@ -181,7 +182,7 @@ static bool is_pull(const char *reason)
 static void read_stuck(const struct json *status, const struct waiting *waiting, struct pod_state *ret)
 {
     const struct json *cannot = condition_find(status, POD_CANNOT_START);
-    int64_t bound = time_of(json_get(condition_find(status, "PodScheduled"), "lastTransitionTime"),
+    int64_t bound = time_of(json_get(condition_find(status, SCHEDULED_CONDITION), "lastTransitionTime"),
                             time_of(json_get(status, "startTime"), 0));
 
     ret->kind = POD_STATE_STUCK;
@@ -257,10 +258,10 @@ void pod_state_read(const struct json *doc, struct pod_state *ret)
 {
     const struct json *status = json_get(doc, "status");
     const char *phase = json_string_or(json_get(status, "phase"), "Pending");
-    const struct json *scheduled = condition_find(status, "PodScheduled");
+    const struct json *scheduled = condition_find(status, SCHEDULED_CONDITION);
 
     *ret = (struct pod_state){.reason = "", .message = "", .exit_code = -1};
-    if (streq(phase, "Succeeded") || streq(phase, "Failed")) {
+    if (pod_phase_is_over(phase)) {
         read_over(status, streq(phase, "Failed"), ret);
     } else if (json_at(doc, "metadata.deletionTimestamp")) {
         int64_t by = time_of(json_at(doc, "metadata.deletionTimestamp"), 0);

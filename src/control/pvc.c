@@ -1,6 +1,7 @@
 #include "control/pvc.h"
 
 #include "control/util.h"
+#include "objects/names.h"
 #include "objects/quantity.h"
 #include "objects/selector.h"
 
@@ -28,13 +29,11 @@ void pv_admit(struct arena *arena, struct json *volume)
 bool pod_uses_claim(const struct object *pod, const char *claim, struct arena *arena)
 {
     const struct json *doc;
-    const char *phase;
 
     if (!memmem(pod->text, pod->text_len, claim, strlen(claim)))
         return false;
-    doc = object_json(pod, arena);
-    phase = json_at_string(doc, "status.phase");
-    if (streq(phase, "Succeeded") || streq(phase, "Failed"))
+    doc = object_doc_once(pod, arena);
+    if (pod_is_over(doc))
         return false;
     JSON_EACH(json_at(doc, "spec.volumes"), it) {
         if (streq(json_at_string(it, "persistentVolumeClaim.claimName"), claim))

@@ -1,6 +1,7 @@
 #include "control/quota.h"
 
 #include "control/util.h"
+#include "objects/names.h"
 
 #include <string.h>
 
@@ -67,10 +68,9 @@ static bool pod_is_best_effort(const struct resource_list *requests, const struc
 static int64_t pod_lives_until(const struct json *doc)
 {
     const struct json *meta = json_get(doc, "metadata");
-    const char *phase = json_at_string(doc, "status.phase");
     int64_t end;
 
-    if (streq(phase, "Succeeded") || streq(phase, "Failed"))
+    if (pod_is_over(doc))
         return INT64_MIN;
     end = time_of(json_get(meta, "deletionTimestamp"), 0);
     if (end == 0 || !json_get(meta, "deletionGracePeriodSeconds"))

@@ -1,5 +1,7 @@
 #include "control/service.h"
 
+#include "objects/names.h"
+
 #include <arpa/inet.h>
 
 #define RANGE_TEXT "10.96.0.0/16"
@@ -232,10 +234,8 @@ bool service_pod_ready(const struct json *pod)
 
 bool service_takes_pod(const struct json *service, const struct json *pod)
 {
-    const char *phase = json_string_or(json_at(pod, "status.phase"), "");
-    bool over = streq(phase, "Succeeded") || streq(phase, "Failed");
-
-    if (!service_selects(service, pod) || over || !*json_string_or(json_at(pod, "status.podIP"), ""))
+    if (!service_selects(service, pod) || pod_is_over(pod) ||
+        !*json_string_or(json_at(pod, "status.podIP"), ""))
         return false;
     if (json_bool(json_at(service, "spec.publishNotReadyAddresses")))
         return true;

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "objects/names.h"
 
 #define HEARTBEAT_MAX   100 /* steps between two profiles */
 #define HEARTBEAT_PARTS 10  /* profiles of one epoch, where its steps are known */
@@ -118,7 +119,7 @@ static void add_guide_env(const struct making *m)
     env_int(m, "NODE_RANK", run->rank);
     env(m, "TF_CONFIG", tf_config(m));
     env(m, "JOB_UUID", json_string_or(json_at(m->job, "metadata.uid"), ""));
-    env(m, "JOB_RESTARTED", run->restarted ? "TRUE" : "FALSE");
+    env(m, "JOB_RESTARTED", run->epochs_done > 0 ? "TRUE" : "FALSE");
     env_int(m, "RESERVED_MEM", run->mib ? run->mib : number(m, "estimatedMemoryMiB", 0));
     env_int(m, "EPOCHS_DONE", run->epochs_done);
     if (run->steps_done)
@@ -257,7 +258,7 @@ static void add_resources(struct making *m)
     const struct json *cpu = json_get(m->spec, "cpu"), *memory = json_get(m->spec, "memory");
 
     if (cards)
-        json_set_string(m->arena, limits, "nvidia.com/gpu", arena_printf(m->arena, "%u", cards));
+        json_set_string(m->arena, limits, GPU_RESOURCE, arena_printf(m->arena, "%u", cards));
     if (cpu)
         json_set(m->arena, limits, "cpu", *cpu);
     if (memory)
@@ -268,7 +269,7 @@ static void add_resources(struct making *m)
     if (memory)
         json_set(m->arena, requests, "memory", *memory);
     if (cards)
-        json_set_string(m->arena, requests, "nvidia.com/gpu", arena_printf(m->arena, "%u", cards));
+        json_set_string(m->arena, requests, GPU_RESOURCE, arena_printf(m->arena, "%u", cards));
 }
 
 /* "31346:6006,…"; only the run's first pod has the ports of the node. */
@@ -304,7 +305,7 @@ struct json *training_pod(struct arena *arena, const struct json *trainingjob, c
     if (run->pod_name)
         json_set_string(arena, meta, "name", run->pod_name);
     /* A script that is PID 1 would not see TERM. */
-    json_set_string(arena, json_set_object(arena, meta, "annotations"), "berth.dev/init", "true");
+    json_set_string(arena, json_set_object(arena, meta, "annotations"), INIT_ANNOTATION, "true");
     spec = json_set_object(arena, pod, "spec");
     m.container = json_new_object(arena);
     json_set_string(arena, m.container, "name", "train");

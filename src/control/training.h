@@ -24,8 +24,7 @@ struct training_node {
 /* One incarnation of a training job, as it was placed. */
 struct training_run {
     uint32_t number;      /* from 1 */
-    bool restarted;       /* JOB_RESTARTED */
-    uint32_t epochs_done; /* EPOCHS_DONE */
+    uint32_t epochs_done; /* EPOCHS_DONE; JOB_RESTARTED once there is one */
     uint64_t steps_done;  /* BERTH_STEPS_DONE: steps of metrics go on from there */
     uint32_t num_gpus;    /* of all nodes */
     const struct training_node *nodes;

@@ -71,7 +71,7 @@ static void set_cards(struct agent *agent, struct arena *arena, struct json *sta
     size_t count = agent->engine->ops->capacity(agent->engine, NULL, 0);
 
     if (count)
-        json_set_string(arena, json_need_object(arena, status, key), "nvidia.com/gpu",
+        json_set_string(arena, json_need_object(arena, status, key), GPU_RESOURCE,
                         arena_printf(arena, "%zu", count));
 }
 

@@ -1,6 +1,7 @@
 #include "daemon/bootstrap.h"
 
 #include "base/clock.h"
+#include "objects/names.h"
 
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
@@ -72,7 +73,7 @@ static void set_resources(struct arena *arena, struct json *status, const char *
                     arena_printf(arena, "%lluKi", (unsigned long long)info.totalram * info.mem_unit / 1024));
     json_set_string(arena, resources, "pods", NODE_PODS_MAX);
     if (config->gpus.len)
-        json_set_string(arena, resources, "nvidia.com/gpu", arena_printf(arena, "%zu", config->gpus.len));
+        json_set_string(arena, resources, GPU_RESOURCE, arena_printf(arena, "%zu", config->gpus.len));
 }
 
 static void set_node_info(struct arena *arena, struct json *status)

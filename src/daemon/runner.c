@@ -14,7 +14,7 @@
 #define RETRY_MAX_NSEC   (60 * NSEC_PER_SEC)
 #define ARENA_KEEP_BYTES (1 << 20)
 
-static void run_queue(void *arg);
+static void runner_on_turn(void *arg);
 
 /* ---- works ---- */
 
@@ -33,19 +33,19 @@ static bool wakes_before(const void *a, const void *b)
     return left->wake_at < right->wake_at;
 }
 
-static struct life *life_ref(struct life *life)
+static struct runner_tie *tie_ref(struct runner_tie *tie)
 {
-    life->refs++;
-    return life;
+    tie->refs++;
+    return tie;
 }
 
 /* The runner, or NULL when it is gone; the reference is given up. */
-static struct runner *life_unref(struct life *life)
+static struct runner *tie_unref(struct runner_tie *tie)
 {
-    struct runner *runner = life->runner;
+    struct runner *runner = tie->runner;
 
-    if (--life->refs == 0)
-        free(life);
+    if (--tie->refs == 0)
+        free(tie);
     return runner;
 }
 
@@ -54,7 +54,7 @@ static void run_soon(struct runner *runner)
     if (runner->running)
         return;
     runner->running = true;
-    loop_later(runner->loop, run_queue, life_ref(runner->life));
+    loop_later(runner->loop, runner_on_turn, tie_ref(runner->tie));
 }
 
 static struct work *work_need(struct runner *runner, enum controller controller, const char *uid)
@@ -87,7 +87,7 @@ static void work_forget(struct runner *runner, struct work *work)
     work_free(work);
 }
 
-static void queue_push(struct runner *runner, struct work *work)
+static void work_push(struct runner *runner, struct work *work)
 {
     if (work->queued)
         return;
@@ -100,7 +100,7 @@ static void queue_push(struct runner *runner, struct work *work)
 
 void runner_enqueue(struct runner *runner, enum controller controller, const char *uid)
 {
-    queue_push(runner, work_need(runner, controller, uid));
+    work_push(runner, work_need(runner, controller, uid));
 }
 
 /* ---- sleeping ---- */
@@ -146,14 +146,14 @@ static void wake(struct runner *runner, struct work *work)
     work->wake_at = 0;
 }
 
-static void on_timer(void *arg)
+static void runner_on_timer(void *arg)
 {
     struct runner *runner = arg;
     struct work *work;
 
     while ((work = heap_first(&runner->sleeping)) && work->wake_at <= clock_monotonic()) {
         wake(runner, work);
-        queue_push(runner, work);
+        work_push(runner, work);
     }
     set_timer(runner);
 }
@@ -281,15 +281,15 @@ static int apply_all(struct applying *applying)
 /* ---- what was written must become durable ---- */
 
 struct pledge {
-    struct life *life;
+    struct runner_tie *tie;
     enum controller controller;
     char *uid;
 };
 
-static void pledge_settled(void *arg, const struct err *err)
+static void runner_on_settled(void *arg, const struct err *err)
 {
     struct pledge *pledge = arg;
-    struct runner *runner = life_unref(pledge->life);
+    struct runner *runner = tie_unref(pledge->tie);
 
     if (runner && err)
         retry(runner, work_need(runner, pledge->controller, pledge->uid));
@@ -302,8 +302,8 @@ static void pledge(struct runner *runner, const struct work *work)
 {
     struct pledge *new = NEW(struct pledge);
 
-    *new = (struct pledge){life_ref(runner->life), work->controller, mem_strdup(work->uid)};
-    store_defer(runner->store, pledge_settled, new);
+    *new = (struct pledge){tie_ref(runner->tie), work->controller, mem_strdup(work->uid)};
+    store_defer(runner->store, runner_on_settled, new);
 }
 
 /* ---- the queue ---- */
@@ -369,9 +369,9 @@ static void look(struct runner *runner, struct work *work)
         arena_reset(&runner->arena);
 }
 
-static void run_queue(void *arg)
+static void runner_on_turn(void *arg)
 {
-    struct runner *runner = life_unref(arg);
+    struct runner *runner = tie_unref(arg);
     int64_t start = clock_monotonic();
 
     if (!runner)
@@ -403,12 +403,12 @@ struct runner *runner_new(struct loop *loop, struct registry *registry)
     runner->loop = loop;
     runner->registry = registry;
     runner->store = registry_store(registry);
-    runner->life = NEW(struct life);
-    *runner->life = (struct life){runner, 1};
+    runner->tie = NEW(struct runner_tie);
+    *runner->tie = (struct runner_tie){runner, 1};
     runner->works = map_new();
     runner->tail = &runner->head;
     heap_init(&runner->sleeping, wakes_before, offsetof(struct work, place));
-    runner->timer = loop_timer_new(loop, on_timer, runner);
+    runner->timer = loop_timer_new(loop, runner_on_timer, runner);
     runner->events = event_queue_new();
     runner->events_timer = loop_timer_new(loop, runner_events_look, runner);
     runner->effects = NEW(struct effects);
@@ -438,8 +438,8 @@ void runner_free(struct runner *runner)
     if (!runner)
         return;
     store_unwatch(runner->watch);
-    runner->life->runner = NULL;
-    life_unref(runner->life);
+    runner->tie->runner = NULL;
+    tie_unref(runner->tie);
     heap_done(&runner->sleeping);
     while (map_next(runner->works, &at, &key, &value))
         work_free(value);

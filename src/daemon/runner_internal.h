@@ -39,7 +39,7 @@ struct work {
 };
 
 /* Callbacks that cannot be taken back ask here whether the runner is still there. */
-struct life {
+struct runner_tie {
     struct runner *runner;
     unsigned refs;
 };
@@ -49,7 +49,7 @@ struct runner {
     struct registry *registry;
     struct store *store;
     struct store_watch *watch;
-    struct life *life;
+    struct runner_tie *tie;
     struct map *works; /* "<controller>UID" → struct work */
     struct work *head, **tail;
     struct heap sleeping;

@@ -17,8 +17,10 @@ static struct str field(const struct object *object, const char *name)
 static bool pod_ended(const struct object *pod)
 {
     struct str phase = field(pod, "status.phase");
+    char text[16];
 
-    return str_is(phase, "Succeeded") || str_is(phase, "Failed");
+    snprintf(text, sizeof(text), "%.*s", STR_ARG(phase));
+    return pod_phase_is_over(text);
 }
 
 /* ---- owners and dependents ---- */

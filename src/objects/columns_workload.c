@@ -1,6 +1,7 @@
 /* Columns of pods, jobs and our own kinds. What a pod's Status cell says is put together from phase,
  * conditions and container states the way kubectl users know it. */
 #include "base/clock.h"
+#include "objects/condition.h"
 #include "objects/names.h"
 #include "objects/rules.h"
 #include "objects/table.h"
@@ -129,10 +130,8 @@ static const char *pod_phase_text(const struct json *status)
 {
     const char *reason = non_empty(json_get_string(status, "reason"));
 
-    JSON_EACH(json_get(status, "conditions"), condition)
-        if (streq(json_get_string(condition, "type"), "PodScheduled") &&
-            streq(json_get_string(condition, "reason"), "SchedulingGated"))
-            return "SchedulingGated";
+    if (streq(json_get_string(condition_find(status, SCHEDULED_CONDITION), "reason"), "SchedulingGated"))
+        return "SchedulingGated";
     return reason ? reason : json_string_or(json_get(status, "phase"), "");
 }
 
@@ -153,7 +152,7 @@ static struct pod_summary summarize_pod(const struct json *doc, struct arena *ar
     if (json_at(doc, "metadata.deletionTimestamp")) {
         if (streq(json_get_string(status, "reason"), "NodeLost"))
             sum.status = "Unknown";
-        else if (!streq(phase, "Succeeded") && !streq(phase, "Failed"))
+        else if (!pod_phase_is_over(phase))
             sum.status = "Terminating";
     }
     return sum;
@@ -427,7 +426,7 @@ static void training_eta(const struct json *doc, struct column_ctx *ctx, struct 
     const char *phase = json_at_string(doc, "status.phase");
 
     (void)ctx;
-    if (!eta || streq(phase, "Succeeded") || streq(phase, "Failed") || streq(phase, "Cancelled"))
+    if (!eta || pod_phase_is_over(phase) || streq(phase, "Cancelled"))
         cell_string(out, "");
     else
         cell_until(out, eta);

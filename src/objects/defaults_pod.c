@@ -2,6 +2,7 @@
  * limits, service links, host ports) is in defaults_pod; what the server decides when a pod is created
  * (status, tolerations, account) in prepare_pod. */
 #include "base/clock.h"
+#include "objects/names.h"
 #include "objects/rules.h"
 
 #define EVICT_AFTER_SEC      300 /* of a pod whose node is gone */
@@ -344,19 +345,6 @@ static void add_tolerations(struct arena *arena, struct json *spec)
     }
 }
 
-static void add_gated_condition(const struct rule_ctx *ctx, struct json *status)
-{
-    struct json *condition = json_push_object(ctx->arena, json_set_array(ctx->arena, status, "conditions"));
-    char now[CLOCK_TEXT_MAX];
-
-    json_set_string(ctx->arena, condition, "type", "PodScheduled");
-    json_set_string(ctx->arena, condition, "status", "False");
-    json_set_string(ctx->arena, condition, "lastTransitionTime", clock_format(ctx->now, now));
-    json_set_string(ctx->arena, condition, "reason", "SchedulingGated");
-    json_set_string(ctx->arena, condition, "message",
-                    "Scheduling is blocked due to non-empty scheduling gates");
-}
-
 /* AppArmor profiles were said by annotation once; the field is what counts. */
 static void take_app_armor(const struct rule_ctx *ctx, struct json *container, const char *key,
                            const char *value)
@@ -412,5 +400,6 @@ void prepare_pod(const struct rule_ctx *ctx, struct json *doc, const struct json
     json_set_string(ctx->arena, status, "phase", "Pending");
     json_set_string(ctx->arena, status, "qosClass", pod_qos_class(spec));
     if (json_len(json_get(spec, "schedulingGates")))
-        add_gated_condition(ctx, status);
+        pod_set_scheduled(ctx->arena, doc, "SchedulingGated",
+                          "Scheduling is blocked due to non-empty scheduling gates", ctx->now);
 }

@@ -95,7 +95,7 @@ int64_t pod_share_mib(const struct json *doc)
 bool pod_set_scheduled(struct arena *arena, struct json *doc, const char *reason, const char *message,
                        int64_t now)
 {
-    return condition_set(arena, json_need_object(arena, doc, "status"), "PodScheduled",
+    return condition_set(arena, json_need_object(arena, doc, "status"), SCHEDULED_CONDITION,
                          reason ? "False" : "True", reason, message, now);
 }
 

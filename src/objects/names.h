@@ -16,14 +16,16 @@
 #define COMMAND_ANNOTATION    "berth.dev/command" /* the command line that made it */
 
 /* Labels. */
-#define USER_LABEL     "user"           /* whose work it is: work_user */
-#define PRIORITY_LABEL "priority"       /* see priority_parse in domain/workload.h */
-#define RUN_LABEL      "berth.dev/run"  /* of a TrainingJob's pods: which run, from 1 */
-#define RANK_LABEL     "berth.dev/rank" /* of a TrainingJob's pods: which of the run's pods */
-#define TASK_LABEL     "berth.dev/task" /* of what a task made: the task's name */
+#define USER_LABEL          "user"           /* whose work it is: work_user */
+#define PRIORITY_LABEL      "priority"       /* see priority_parse in domain/workload.h */
+#define RUN_LABEL           "berth.dev/run"  /* of a TrainingJob's pods: which run, from 1 */
+#define RANK_LABEL          "berth.dev/rank" /* of a TrainingJob's pods: which of the run's pods */
+#define TASK_LABEL          "berth.dev/task" /* of what a task made: the task's name */
 
-#define GPU_RESOURCE   "nvidia.com/gpu"
-#define ADMIN_USER     "root" /* whose the work is that the machine's admin made */
+#define SCHEDULED_CONDITION "PodScheduled" /* written by pod_set_scheduled, and kept by the node side */
+
+#define GPU_RESOURCE        "nvidia.com/gpu"
+#define ADMIN_USER          "root" /* whose the work is that the machine's admin made */
 
 const char *annotation_get(const struct json *doc, const char *key); /* NULL: absent */
 void annotation_set(struct arena *arena, struct json *doc, const char *key, const char *value);

@@ -57,7 +57,6 @@ static const char *run_trouble(struct queue *queue, const struct unit *unit, con
     const struct json *doc;
     struct training_node *node = arena_zalloc(arena, sizeof(*node));
     struct training_run run = {.number = job->run + 1,
-                               .restarted = job->w.epochs_done > 0,
                                .epochs_done = job->w.epochs_done,
                                .num_gpus = gpus,
                                .nodes = node,

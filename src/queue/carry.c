@@ -241,7 +241,6 @@ static void make_run(struct queue *queue, struct unit *unit, const struct life_e
     struct training_node *nodes = arena_zalloc(&arena, sizeof(*nodes) * TRAINING_NODES_MAX);
     const struct life_job *of = effect->job;
     struct training_run run = {.number = of->run,
-                               .restarted = of->w.epochs_done > 0,
                                .epochs_done = of->w.epochs_done,
                                .steps_done = of->steps_done,
                                .num_gpus = of->w.demand.max_gpus ? effect->slot_count : 0,

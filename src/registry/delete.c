@@ -1,5 +1,6 @@
 /* Deletion: at once, after a grace period (pods), or when the last finalizer is gone. */
 #include "base/clock.h"
+#include "objects/names.h"
 #include "registry/internal.h"
 
 void registry_mark(struct registry *registry, const struct write *write, const struct object *old,
@@ -70,11 +71,9 @@ static int check_protected(const struct write *write, const struct object *objec
 /* Seconds the object may take to end by itself. */
 static int64_t grace_of(const struct kind *kind, const struct json *doc, const struct delete_options *options)
 {
-    const char *phase = json_at_string(doc, "status.phase");
     int64_t grace;
 
-    if (!kind->graceful || streq(phase, "Succeeded") || streq(phase, "Failed") ||
-        !json_string_or(json_at(doc, "spec.nodeName"), "")[0])
+    if (!kind->graceful || pod_is_over(doc) || !json_string_or(json_at(doc, "spec.nodeName"), "")[0])
         return 0;
     grace = options->has_grace ? options->grace_sec
                                : json_int(json_at(doc, "spec.terminationGracePeriodSeconds"), 30);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/vec.h"
 #include "notify/webhook.h"
+#include "objects/names.h"
 #include "tasks/internal.h"
 
 #include <ctype.h>
@@ -125,11 +126,6 @@ static void tell(struct tasks *tasks, const char *uid, struct json *record, cons
     }
 }
 
-static bool is_end(const char *state)
-{
-    return streq(state, "Succeeded") || streq(state, "Failed");
-}
-
 void callbacks_state(struct tasks *tasks, const char *uid, const char *state, const char *reason,
                      bool has_run)
 {
@@ -137,9 +133,9 @@ void callbacks_state(struct tasks *tasks, const char *uid, const char *state, co
     struct json *record = tasks->config.notify ? record_of(tasks, uid, &arena) : NULL;
     const char *last = json_string_or(json_get(record, "last"), "");
 
-    if (!record || streq(last, state) || (is_end(last) && !streq(state, "Deleted")))
+    if (!record || streq(last, state) || (pod_phase_is_over(last) && !streq(state, "Deleted")))
         return;
-    if (is_end(state) && has_run && !streq(last, "Running")) /* it was over before we looked */
+    if (pod_phase_is_over(state) && has_run && !streq(last, "Running")) /* it was over before we looked */
         tell(tasks, uid, record, "Running", "it has started", &arena);
     tell(tasks, uid, record, state, reason, &arena);
     if (streq(state, "Deleted"))

@@ -2,6 +2,7 @@
  * while they are told and looked at, at the end of the turn, once for each task. */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "objects/names.h"
 #include "tasks/internal.h"
 
 struct tasks_life {
@@ -9,24 +10,24 @@ struct tasks_life {
     unsigned refs;
 };
 
-enum phase { PHASE_PENDING, PHASE_RUNNING, PHASE_PREEMPTED, PHASE_SUCCEEDED, PHASE_FAILED };
-static const char *const phase_names[] = {"Pending", "Running", "Preempted", "Succeeded", "Failed"};
+enum task_phase { TASK_PENDING, TASK_RUNNING, TASK_PREEMPTED, TASK_SUCCEEDED, TASK_FAILED };
+static const char *const task_phase_names[] = {"Pending", "Running", "Preempted", "Succeeded", "Failed"};
 
 struct view {
     struct tasks *tasks;
     struct arena *arena;
-    size_t count[PHASE_FAILED + 1], total;
+    size_t count[TASK_FAILED + 1], total;
     double done; /* sum of the shares */
     bool has_run;
-    const char *reason[PHASE_FAILED + 1]; /* of the first in that phase */
+    const char *reason[TASK_FAILED + 1]; /* of the first in that phase */
 };
 
-static void add(struct view *view, enum phase phase, double done, const char *reason)
+static void add(struct view *view, enum task_phase phase, double done, const char *reason)
 {
     view->count[phase]++;
     view->total++;
-    view->done += phase == PHASE_SUCCEEDED ? 1 : done;
-    view->has_run |= phase == PHASE_RUNNING || phase == PHASE_SUCCEEDED;
+    view->done += phase == TASK_SUCCEEDED ? 1 : done;
+    view->has_run |= phase == TASK_RUNNING || phase == TASK_SUCCEEDED;
     if (!view->reason[phase])
         view->reason[phase] = reason;
 }
@@ -52,7 +53,7 @@ static const char *message_of(const struct json *condition, const char *fallback
 static const char *waiting_reason(const struct view *view, const struct json *pod)
 {
     JSON_EACH(json_at(pod, "status.conditions"), it)
-        if (streq(json_get_string(it, "type"), "PodScheduled") &&
+        if (streq(json_get_string(it, "type"), SCHEDULED_CONDITION) &&
             streq(json_get_string(it, "status"), "False"))
             return message_of(it, "it waits for a place");
     JSON_EACH(json_at(pod, "status.containerStatuses"), it) {
@@ -85,28 +86,28 @@ static const char *end_reason(const struct view *view, const struct json *pod)
     return "its pod failed";
 }
 
-static enum phase pod_phase(const struct json *pod)
+static enum task_phase pod_phase(const struct json *pod)
 {
     const char *phase = json_at_string(pod, "status.phase");
 
     if (streq(phase, "Succeeded"))
-        return PHASE_SUCCEEDED;
+        return TASK_SUCCEEDED;
     if (condition(pod, "DisruptionTarget"))
-        return PHASE_PREEMPTED;
-    return streq(phase, "Failed") ? PHASE_FAILED : streq(phase, "Running") ? PHASE_RUNNING : PHASE_PENDING;
+        return TASK_PREEMPTED;
+    return streq(phase, "Failed") ? TASK_FAILED : streq(phase, "Running") ? TASK_RUNNING : TASK_PENDING;
 }
 
-static const char *pod_reason(const struct view *view, const struct json *pod, enum phase phase)
+static const char *pod_reason(const struct view *view, const struct json *pod, enum task_phase phase)
 {
     switch (phase) {
-    case PHASE_FAILED:
+    case TASK_FAILED:
         return end_reason(view, pod);
-    case PHASE_PREEMPTED:
+    case TASK_PREEMPTED:
         return message_of(condition(pod, "DisruptionTarget"), "it made room for another");
-    case PHASE_PENDING:
+    case TASK_PENDING:
         return waiting_reason(view, pod);
     default:
-        return phase == PHASE_RUNNING ? "it runs" : "it is done";
+        return phase == TASK_RUNNING ? "it runs" : "it is done";
     }
 }
 
@@ -122,24 +123,24 @@ static void see_pod(void *arg, const struct object *object)
 {
     struct pods *pods = arg;
     const struct json *doc;
-    enum phase phase;
+    enum task_phase phase;
 
     if (object->kind->id != KIND_POD)
         return;
     doc = object_json(object, pods->view->arena);
     phase = pod_phase(doc);
     pods->any = true;
-    if (phase != PHASE_PENDING)
-        pods->view->has_run |= phase != PHASE_PREEMPTED;
-    if (phase == PHASE_RUNNING) {
+    if (phase != TASK_PENDING)
+        pods->view->has_run |= phase != TASK_PREEMPTED;
+    if (phase == TASK_RUNNING) {
         pods->running = true;
-    } else if (phase == PHASE_PREEMPTED) {
+    } else if (phase == TASK_PREEMPTED) {
         pods->preempted = true;
         pods->why_preempted = pod_reason(pods->view, doc, phase);
-    } else if (phase == PHASE_FAILED) {
+    } else if (phase == TASK_FAILED) {
         pods->failed = true;
         pods->why_failed = pod_reason(pods->view, doc, phase);
-    } else if (phase == PHASE_PENDING) {
+    } else if (phase == TASK_PENDING) {
         pods->why_waiting = pod_reason(pods->view, doc, phase);
     }
 }
@@ -155,33 +156,33 @@ static void see_job(struct view *view, const struct object *object)
     store_dependents(view->tasks->store, object->uid, see_pod, &pods);
     view->has_run |= succeeded > 0 || json_int(json_at(doc, "status.failed"), 0) > 0;
     if (condition(doc, "Complete"))
-        add(view, PHASE_SUCCEEDED, 1, "it is done");
+        add(view, TASK_SUCCEEDED, 1, "it is done");
     else if (failed)
-        add(view, PHASE_FAILED, done,
+        add(view, TASK_FAILED, done,
             pods.why_failed ? pods.why_failed : message_of(failed, "its job failed"));
     else if (pods.running)
-        add(view, PHASE_RUNNING, done, "it runs");
+        add(view, TASK_RUNNING, done, "it runs");
     else if (pods.preempted)
-        add(view, PHASE_PREEMPTED, done, pods.why_preempted);
+        add(view, TASK_PREEMPTED, done, pods.why_preempted);
     else if (json_bool(json_at(doc, "spec.suspend")))
-        add(view, PHASE_PENDING, done, "its job is suspended");
+        add(view, TASK_PENDING, done, "its job is suspended");
     else
-        add(view, PHASE_PENDING, done, pods.why_waiting ? pods.why_waiting : "it waits for its pods");
+        add(view, TASK_PENDING, done, pods.why_waiting ? pods.why_waiting : "it waits for its pods");
 }
 
 static void see_training(struct view *view, const struct object *object)
 {
     static const struct {
         const char *name;
-        enum phase phase;
+        enum task_phase phase;
     } phases[] = {
-        {"Running", PHASE_RUNNING},     {"Stopping", PHASE_RUNNING}, {"Preempted", PHASE_PREEMPTED},
-        {"Succeeded", PHASE_SUCCEEDED}, {"Failed", PHASE_FAILED},    {"Cancelled", PHASE_FAILED},
+        {"Running", TASK_RUNNING},     {"Stopping", TASK_RUNNING}, {"Preempted", TASK_PREEMPTED},
+        {"Succeeded", TASK_SUCCEEDED}, {"Failed", TASK_FAILED},    {"Cancelled", TASK_FAILED},
     };
     const struct json *doc = object_json(object, view->arena);
     const char *name = json_at_string(doc, "status.phase");
     int64_t epochs = json_int(json_at(doc, "spec.maxEpochs"), 0);
-    enum phase phase = PHASE_PENDING;
+    enum task_phase phase = TASK_PENDING;
 
     for (size_t i = 0; i < ARRAY_LEN(phases); i++)
         if (streq(phases[i].name, name))
@@ -200,7 +201,7 @@ static void see_dependent(void *arg, const struct object *object)
         see_training(view, object);
     } else if (object->kind->id == KIND_POD) {
         const struct json *doc = object_json(object, view->arena);
-        enum phase phase = pod_phase(doc);
+        enum task_phase phase = pod_phase(doc);
 
         add(view, phase, 0, pod_reason(view, doc, phase));
     }
@@ -220,25 +221,25 @@ static size_t runnable(const struct json *doc)
     return n;
 }
 
-static enum phase judge(struct view *view, const struct json *doc)
+static enum task_phase judge(struct view *view, const struct json *doc)
 {
-    if (view->count[PHASE_FAILED])
-        return PHASE_FAILED;
+    if (view->count[TASK_FAILED])
+        return TASK_FAILED;
     if (view->total < runnable(doc)) {
-        view->reason[PHASE_FAILED] = "what it ran has been deleted";
-        return PHASE_FAILED;
+        view->reason[TASK_FAILED] = "what it ran has been deleted";
+        return TASK_FAILED;
     }
-    if (view->count[PHASE_SUCCEEDED] == view->total) {
-        view->reason[PHASE_SUCCEEDED] = view->total ? "it is done" : "it has nothing to run";
-        return PHASE_SUCCEEDED;
+    if (view->count[TASK_SUCCEEDED] == view->total) {
+        view->reason[TASK_SUCCEEDED] = view->total ? "it is done" : "it has nothing to run";
+        return TASK_SUCCEEDED;
     }
-    if (view->count[PHASE_RUNNING])
-        return PHASE_RUNNING;
-    return view->count[PHASE_PREEMPTED] ? PHASE_PREEMPTED : PHASE_PENDING;
+    if (view->count[TASK_RUNNING])
+        return TASK_RUNNING;
+    return view->count[TASK_PREEMPTED] ? TASK_PREEMPTED : TASK_PENDING;
 }
 
 struct outcome {
-    enum phase phase;
+    enum task_phase phase;
     const char *reason;
     double progress;
     bool has_run;
@@ -257,11 +258,11 @@ static bool edit_status(void *arg, struct arena *arena, struct json *doc)
     const struct outcome *outcome = arg;
     struct json *status = json_need_object(arena, doc, "status"), *before = json_copy(arena, status);
 
-    if (outcome->has_run || outcome->phase == PHASE_RUNNING)
+    if (outcome->has_run || outcome->phase == TASK_RUNNING)
         set_time(arena, status, "startTime");
-    if (outcome->phase >= PHASE_SUCCEEDED)
+    if (outcome->phase >= TASK_SUCCEEDED)
         set_time(arena, status, "completionTime");
-    json_set_string(arena, status, "phase", phase_names[outcome->phase]);
+    json_set_string(arena, status, "phase", task_phase_names[outcome->phase]);
     json_set_string(arena, status, "reason", outcome->reason);
     json_set(arena, status, "progress", json_of_real(outcome->progress));
     json_set(arena, status, "observedGeneration",
@@ -280,13 +281,6 @@ static const char *preempted_reason(const struct json *doc, const char *reason)
                : reason;
 }
 
-static bool is_over(const struct json *doc)
-{
-    const char *phase = json_at_string(doc, "status.phase");
-
-    return streq(phase, "Succeeded") || streq(phase, "Failed");
-}
-
 static void look(struct tasks *tasks, const char *uid)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -303,19 +297,19 @@ static void look(struct tasks *tasks, const char *uid)
         return;
     }
     doc = object_json(task, &arena);
-    if (task->deleting || is_over(doc))
+    if (task->deleting || pod_is_over(doc))
         return;
     store_dependents(tasks->store, uid, see_dependent, &view);
     outcome.phase = judge(&view, doc);
     outcome.reason = view.reason[outcome.phase] ? view.reason[outcome.phase] : "";
-    if (outcome.phase == PHASE_PREEMPTED)
+    if (outcome.phase == TASK_PREEMPTED)
         outcome.reason = preempted_reason(doc, outcome.reason);
-    else if (outcome.phase == PHASE_PENDING && streq(json_at_string(doc, "status.phase"), "Preempted"))
-        outcome.phase = PHASE_PREEMPTED; /* until it runs again, also when the pod that had to go is gone */
-    outcome.progress = outcome.phase == PHASE_SUCCEEDED ? 1 : view.total ? view.done / (double)view.total : 0;
+    else if (outcome.phase == TASK_PENDING && streq(json_at_string(doc, "status.phase"), "Preempted"))
+        outcome.phase = TASK_PREEMPTED; /* until it runs again, also when the pod that had to go is gone */
+    outcome.progress = outcome.phase == TASK_SUCCEEDED ? 1 : view.total ? view.done / (double)view.total : 0;
     outcome.has_run = view.has_run;
     registry_edit_object(tasks->registry, &write, task, edit_status, &outcome, &written);
-    callbacks_state(tasks, uid, phase_names[outcome.phase], outcome.reason, view.has_run);
+    callbacks_state(tasks, uid, task_phase_names[outcome.phase], outcome.reason, view.has_run);
 }
 
 static void look_at_all(void *arg)

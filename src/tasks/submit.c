@@ -3,11 +3,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/vec.h"
+#include "objects/names.h"
 #include "registry/access.h"
 #include "tasks/internal.h"
 #include "tasks/values.h"
 
-#define TASK_LABEL   "berth.dev/task"
 #define RANDOM_BYTES 4
 
 static const char *make_release(struct tasks *tasks, const char *ns, const char *task_def,
@@ -79,10 +79,9 @@ static int find_definition(struct tasks *tasks, const struct tasks_request *requ
 static void set_label(struct json *doc, const char *release, struct arena *arena)
 {
     struct json *meta = json_need_object(arena, doc, "metadata");
-    struct json *labels = meta ? json_need_object(arena, meta, "labels") : NULL;
 
-    if (labels)
-        json_set_string(arena, labels, TASK_LABEL, release);
+    if (meta && json_need_object(arena, meta, "labels"))
+        label_set(arena, doc, TASK_LABEL, release);
 }
 
 static int may_create(struct tasks *tasks, const struct tasks_request *request, const struct kind *kind)

@@ -1,4 +1,5 @@
 #include "base/mem.h"
+#include "objects/names.h"
 #include "tasks/internal.h"
 
 #include <ctype.h>
@@ -67,7 +68,7 @@ struct json *tasks_show(struct tasks *tasks, const struct object *task, bool ful
         set_or_null(shown, spec_keys[i][0], json_get(spec, spec_keys[i][1]), arena);
     for (size_t i = 0; i < ARRAY_LEN(value_keys); i++)
         set_or_null(shown, value_keys[i], json_get(values, value_keys[i]), arena);
-    set_or_null(shown, "user", json_get(json_at(doc, "metadata.annotations"), "berth.dev/user"), arena);
+    set_or_null(shown, "user", json_get(json_at(doc, "metadata.annotations"), OWNER_ANNOTATION), arena);
     json_set_string(arena, shown, "status", task->deleting ? "deleted" : phase);
     set_or_null(shown, "reason", json_get(status, "reason"), arena);
     set_or_null(shown, "progress", json_get(status, "progress"), arena);

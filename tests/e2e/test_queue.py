@@ -74,6 +74,16 @@ def test_a_first_gpu_displaces_a_larger_ordinal_at_an_epoch(node):
     assert "preempted by bob's 1st GPU job b1" in events
 
 
+def test_a_job_stopped_in_its_first_epoch_starts_anew(node):
+    submit(node, *[training(f"f{i}", "ann", epochs=3, epoch=60) for i in range(1, 5)])
+    for i in range(1, 5):
+        harness.wait(lambda: "run " in logs(node, f"f{i}"), f"f{i} has begun its first epoch")
+    submit(node, training("short", "bob", epochs=1))
+    state(node, "short", "Succeeded")
+    again = harness.wait(lambda: [i for i in range(1, 5) if logs(node, f"f{i}").count("run ") == 2], "one is started again", 30)[0]
+    assert [line.split()[1:3] for line in logs(node, f"f{again}").splitlines() if line.startswith("run ")] == [["0", "FALSE"]] * 2
+
+
 def test_every_waiting_job_has_position_reason_and_estimate(node):
     submit(node, *[training(f"w{i}", "ann", epochs=100) for i in range(1, 7)])
     found = harness.wait(lambda: sum(r["position"] is not None for r in rows(node).values()) == 2 and rows(node),

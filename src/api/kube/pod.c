@@ -2,17 +2,19 @@
  * node agent serves. */
 #include "api/kube/stream.h"
 #include "base/clock.h"
+#include "objects/condition.h"
+#include "objects/names.h"
 
 struct bind {
     const char *node;
     const struct json *annotations;
-    const char *time;
+    int64_t now;
 };
 
 static bool set_node(void *arg, struct arena *arena, struct json *doc)
 {
     const struct bind *bind = arg;
-    struct json *conditions, *condition = NULL, *annotations;
+    struct json *annotations;
 
     json_set_string(arena, json_need_object(arena, doc, "spec"), "nodeName", bind->node);
     if (json_len(bind->annotations)) {
@@ -20,20 +22,9 @@ static bool set_node(void *arg, struct arena *arena, struct json *doc)
         JSON_EACH_MEMBER(bind->annotations, it)
             json_set_str(arena, annotations, (struct str){it->key, it->key_len}, it->value);
     }
-    conditions = json_get(json_need_object(arena, doc, "status"), "conditions");
-    if (!json_is(conditions, JSON_ARRAY))
-        conditions = json_set_array(arena, json_get(doc, "status"), "conditions");
-    JSON_EACH(conditions, it)
-        if (streq(json_get_string(it, "type"), "PodScheduled"))
-            condition = it;
-    if (!condition)
-        condition = json_push_object(arena, conditions);
-    json_remove(condition, "reason");
-    json_remove(condition, "message");
-    json_set_string(arena, condition, "type", "PodScheduled");
-    json_set_string(arena, condition, "status", "True");
-    json_set(arena, condition, "lastProbeTime", *json_new_null(arena));
-    json_set_string(arena, condition, "lastTransitionTime", bind->time);
+    pod_set_scheduled(arena, doc, NULL, NULL, bind->now);
+    json_set(arena, condition_find(json_get(doc, "status"), SCHEDULED_CONDITION), "lastProbeTime",
+             *json_new_null(arena)); /* as Kubernetes has it */
     return true;
 }
 
@@ -55,10 +46,9 @@ static int bind_pod(struct call *call, const struct object *pod, const struct js
 {
     const struct json *doc = object_json(pod, call->arena);
     const char *uid = json_at_string(binding, "metadata.uid"), *node = json_at_string(doc, "spec.nodeName");
-    char time[CLOCK_TEXT_MAX];
     struct bind bind = {.node = json_at_string(binding, "target.name"),
                         .annotations = json_at(binding, "metadata.annotations"),
-                        .time = clock_format(call->now, time)};
+                        .now = call->now};
     struct write write = {.arena = call->arena,
                           .failure = &call->failure,
                           .now = call->now,
@@ -158,7 +148,7 @@ static bool add_disruption(void *arg, struct arena *arena, struct json *doc)
     struct json *conditions = json_get(status, "conditions"), *condition;
     const char *phase = json_string_or(json_get(status, "phase"), "");
 
-    if (streq(phase, "Succeeded") || streq(phase, "Failed"))
+    if (pod_phase_is_over(phase))
         return false;
     if (!json_is(conditions, JSON_ARRAY))
         conditions = json_set_array(arena, status, "conditions");

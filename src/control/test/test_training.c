@@ -61,8 +61,7 @@ static void test_the_guides_variables_are_all_there(void **state)
         {"BERTH_TOKEN", "t"},
     };
     CLEANUP(arena_done) struct arena arena = {0};
-    struct training_run run = {.restarted = true,
-                               .epochs_done = 3,
+    struct training_run run = {.epochs_done = 3,
                                .num_gpus = 2,
                                .nodes = one_node,
                                .node_count = 1,
@@ -86,6 +85,17 @@ static void test_the_guides_variables_are_all_there(void **state)
         json_at(pod, "spec.containers.0.resources"),
         "{\"limits\":{\"nvidia.com/gpu\":\"2\"},\"requests\":{\"cpu\":\"200m\",\"nvidia.com/gpu\":\"2\"}}");
     assert_json(json_at(pod, "spec.restartPolicy"), "\"Never\"");
+}
+
+static void test_a_run_is_a_restart_once_an_epoch_is_done(void **state)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct training_run first_epoch_was_not_done = {.number = 2}, one_was = {.number = 2, .epochs_done = 1};
+
+    (void)state;
+    assert_string_equal(
+        env_of(pod_of(&arena, "{\"image\":\"i\"}", &first_epoch_was_not_done), "JOB_RESTARTED"), "FALSE");
+    assert_string_equal(env_of(pod_of(&arena, "{\"image\":\"i\"}", &one_was), "JOB_RESTARTED"), "TRUE");
 }
 
 static void test_a_job_without_numbers_has_the_variables_all_the_same(void **state)
@@ -200,6 +210,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_guides_variables_are_all_there),
+        cmocka_unit_test(test_a_run_is_a_restart_once_an_epoch_is_done),
         cmocka_unit_test(test_a_job_without_numbers_has_the_variables_all_the_same),
         cmocka_unit_test(test_folders_are_mounted_where_scripts_look),
         cmocka_unit_test(test_own_variables_come_too_but_replace_only_defaults),

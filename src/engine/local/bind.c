@@ -1,22 +1,18 @@
 #include "engine/local/bind.h"
 
-#include "base/buf.h"
 #include "control/resources.h"
+#include "objects/names.h"
 
-static void read_cards(struct str text, struct bind_need *ret)
+static void read_cards(const char *text, struct bind_need *ret)
 {
-    struct str part;
+    struct card_part parts[CARDS_MAX];
+    size_t len;
 
-    while (text.s && str_split(&text, ',', &part)) {
-        const char *colon = memchr(part.s, ':', part.len);
-        uint64_t n;
-
-        if (colon) {
-            ret->share = true;
-            part.len = (size_t)(colon - part.s);
-        }
-        if (str_to_uint(part, &n) && n < BIND_CARDS_MAX)
-            ret->cards |= UINT64_C(1) << n;
+    if (!cards_read(text, parts, &len))
+        return;
+    for (size_t i = 0; i < len; i++) {
+        ret->share = ret->share || parts[i].mib;
+        ret->cards |= UINT64_C(1) << parts[i].card;
     }
 }
 
@@ -26,7 +22,7 @@ void bind_read(const struct json *pod, struct arena *arena, struct bind_need *re
     const struct quantity *gpus;
 
     pod_resources(json_get(pod, "spec"), "requests", true, arena, &requests);
-    gpus = resource_list_find(&requests, BIND_GPU);
+    gpus = resource_list_find(&requests, GPU_RESOURCE);
     *ret = (struct bind_need){.gpus = gpus ? quantity_value(gpus) : 0};
-    read_cards(json_str(json_get(json_at(pod, "metadata.annotations"), BIND_ANNOTATION)), ret);
+    read_cards(annotation_get(pod, CARDS_ANNOTATION), ret);
 }

@@ -3,10 +3,6 @@
 
 #include "base/json.h"
 
-#define BIND_CARDS_MAX  64
-#define BIND_GPU        "nvidia.com/gpu"
-#define BIND_ANNOTATION "berth.dev/gpus" /* "0,3": the cards of a pod; "0:8192": MiB of one */
-
 struct bind_need {
     int64_t gpus;
     uint64_t cards; /* those it has, one bit each */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "control/pod_state.h"
+#include "objects/names.h"
 
 #include <stdio.h>
 
@@ -146,14 +147,13 @@ static void add_all(struct facts *facts, const struct json *pod, const char *lis
 static void read_pod(struct facts *facts, const struct json *pod)
 {
     const char *policy = json_string_or(json_at(pod, "spec.restartPolicy"), "Always");
-    const char *phase = json_string_or(json_at(pod, "status.phase"), "Pending");
     int64_t deadline = json_int(json_at(pod, "spec.activeDeadlineSeconds"), 0);
 
     facts->policy = streq(policy, "Never")       ? RESTART_NEVER
                     : streq(policy, "OnFailure") ? RESTART_ON_FAILURE
                                                  : RESTART_ALWAYS;
     facts->deleting = json_at(pod, "metadata.deletionTimestamp") != NULL;
-    facts->ended = streq(phase, "Succeeded") || streq(phase, "Failed");
+    facts->ended = pod_is_over(pod);
     if (!facts->start_time)
         facts->start_time = time_at(pod, "status.startTime");
     facts->deadline = deadline > 0 && facts->start_time ? facts->start_time + deadline * NSEC_PER_SEC : 0;

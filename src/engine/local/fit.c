@@ -6,6 +6,7 @@
 #include "control/resources.h"
 #include "control/util.h"
 #include "engine/local/internal.h"
+#include "objects/names.h"
 
 static bool counts(const struct local_pod *pod)
 {
@@ -68,8 +69,7 @@ static bool selected(struct local_pod *pod, const struct json *node)
 
 static bool edit_cards(void *arg, struct arena *arena, struct json *doc)
 {
-    json_set_string(arena, json_need_object(arena, json_need_object(arena, doc, "metadata"), "annotations"),
-                    BIND_ANNOTATION, arg);
+    annotation_set(arena, doc, CARDS_ANNOTATION, arg);
     return true;
 }
 
@@ -77,20 +77,22 @@ static bool edit_cards(void *arg, struct arena *arena, struct json *doc)
 static void give_cards(struct local_pod *pod, int64_t wanted, uint64_t taken)
 {
     CLEANUP(arena_done) struct arena arena = {0};
-    CLEANUP(buf_done) struct buf text = {0};
+    struct card_part parts[CARDS_MAX];
+    size_t len = 0;
     struct failure failure = {0};
     struct write write = {.arena = &arena, .failure = &failure, .manager = "berth", .keep_generation = true};
     const struct object *object = store_by_uid(pod->engine->store, pod->uid);
     struct written written;
 
-    for (size_t i = 0; wanted > 0 && i < pod->engine->cards && i < BIND_CARDS_MAX; i++)
+    for (size_t i = 0; wanted > 0 && i < pod->engine->cards && i < CARDS_MAX; i++)
         if (!(taken >> i & 1)) {
-            buf_printf(&text, "%s%zu", text.len ? "," : "", i);
+            parts[len++] = (struct card_part){.card = (uint32_t)i};
             pod->need.cards |= UINT64_C(1) << i;
             wanted--;
         }
-    if (object && text.len)
-        registry_edit_object(pod->engine->registry, &write, object, edit_cards, text.data, &written);
+    if (object && len)
+        registry_edit_object(pod->engine->registry, &write, object, edit_cards,
+                             cards_write(&arena, parts, len), &written);
 }
 
 void fit_check(struct local_pod *pod)
@@ -107,7 +109,7 @@ void fit_check(struct local_pod *pod)
         return;
     pod->fit_checked = true;
     if (pod->facts.start_time || pod->facts.ended || pod->facts.deleting || !doc ||
-        condition_is(json_get(pod->doc, "status"), "PodScheduled", "True"))
+        condition_is(json_get(pod->doc, "status"), SCHEDULED_CONDITION, "True"))
         return; /* a scheduler has looked, or it was here before */
     if (!selected(pod, doc))
         return;
@@ -124,7 +126,7 @@ void fit_check(struct local_pod *pod)
         refuse(pod, it->name, &it->amount, busy, there);
         return;
     }
-    cards_asked = resource_list_find(&asked, BIND_GPU);
+    cards_asked = resource_list_find(&asked, GPU_RESOURCE);
     if (cards_asked && !pod->need.cards)
         give_cards(pod, quantity_value(cards_asked), cards);
 }

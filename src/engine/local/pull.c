@@ -4,14 +4,14 @@
 #include "base/file.h"
 #include "engine/local/internal.h"
 #include "image/sum.h"
+#include "objects/names.h"
 
 #include <errno.h>
 #include <fcntl.h>
 
-#define AUTHS_MAX       16
-#define PROGRESS_SEC    15 /* between events about a layer that takes long */
-#define SHOWN_SEC       2  /* between changes of the status */
-#define USER_ANNOTATION "berth.dev/user"
+#define AUTHS_MAX    16
+#define PROGRESS_SEC 15 /* between events about a layer that takes long */
+#define SHOWN_SEC    2  /* between changes of the status */
 
 static struct ctr *ctr_of(const struct local_run *run)
 {
@@ -26,7 +26,9 @@ static const char *image_of(const struct local_run *run)
 /* By what name the API knows the one whose pod this is. */
 static const char *owner_of(const struct local_run *run)
 {
-    return json_string_or(json_get(json_at(run->pod->doc, "metadata.annotations"), USER_ANNOTATION), "");
+    const char *owner = annotation_get(run->pod->doc, OWNER_ANNOTATION);
+
+    return owner ? owner : "";
 }
 
 /* ---- what becomes of it ---- */

@@ -2,6 +2,7 @@
  * (a user who may not, a key that is missing) is shown as the container's waiting reason and tried again. */
 #include "base/file.h"
 #include "engine/local/internal.h"
+#include "objects/names.h"
 #include "objects/quantity.h"
 #include "podnet/files.h"
 
@@ -9,11 +10,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#define HOST_VIEW_NSEC  (1000 * INT64_C(1000000))
-#define CONFIG_ERROR    "CreateContainerConfigError"
-#define CREATE_ERROR    "CreateContainerError"
-#define INIT_ANNOTATION "berth.dev/init" /* "true": tini is PID 1 */
-#define DEFAULT_PATH    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define HOST_VIEW_NSEC (1000 * INT64_C(1000000))
+#define CONFIG_ERROR   "CreateContainerConfigError"
+#define CREATE_ERROR   "CreateContainerError"
+#define DEFAULT_PATH   "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* What one start works on; all in the pod's scratch arena. */
 struct start_work {
@@ -377,12 +377,12 @@ static int set_cards(struct start_work *s)
 {
     const struct local_engine *engine = s->pod->engine;
     struct cdi_edits edits = {0};
-    size_t cards[BIND_CARDS_MAX], len = 0;
+    size_t cards[CARDS_MAX], len = 0;
     enum gpu_way way;
 
-    for (size_t i = 0; i < engine->cards && i < BIND_CARDS_MAX; i++)
+    for (size_t i = 0; i < engine->cards && i < CARDS_MAX; i++)
         if ((s->pod->need.cards >> i & 1) &&
-            (s->pod->need.share || json_get(json_at(s->spec, "resources.limits"), BIND_GPU)))
+            (s->pod->need.share || json_get(json_at(s->spec, "resources.limits"), GPU_RESOURCE)))
             cards[len++] = i;
     if (!engine->gpus)
         return 0;
@@ -598,7 +598,7 @@ int start_container(struct local_run *run, const char **reason, struct err *err)
                            .arena = &pod->scratch,
                            .reason = CREATE_ERROR,
                            .err = err};
-    const char *init = json_string(json_get(json_at(pod->doc, "metadata.annotations"), INIT_ANNOTATION));
+    const char *init = annotation_get(pod->doc, INIT_ANNOTATION);
     int result;
 
     snprintf(s.id, sizeof(s.id), "%s_%s_%d", pod->uid, ctr->name, ctr->restarts);

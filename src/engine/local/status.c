@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "control/pod_state.h"
 #include "control/util.h"
+#include "objects/names.h"
 
 static void set_time(struct arena *arena, struct json *object, const char *key, int64_t t)
 {
@@ -190,7 +191,7 @@ static void write_conditions(struct arena *arena, struct json *status, const str
                       uninitialized(arena, facts), now);
     condition_set(arena, status, "Ready", ready, reason, done || failed ? NULL : why, now);
     condition_set(arena, status, "ContainersReady", ready, reason, done || failed ? NULL : why, now);
-    condition_set(arena, status, "PodScheduled", "True", NULL, NULL, now);
+    condition_set(arena, status, SCHEDULED_CONDITION, "True", NULL, NULL, now);
 }
 
 /* One condition keeps since when the pod cannot start. */

@@ -1,6 +1,7 @@
 /* Who a pod's processes are, and files opened with that person's rights. */
 #include "engine/local/internal.h"
 #include "engine/local/offload.h"
+#include "objects/names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +11,6 @@
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
-#define USER_ANNOTATION "berth.dev/user"
 
 static bool is_admin(const struct local_engine *engine, const char *name)
 {
@@ -51,7 +50,7 @@ static void take_groups(struct pod_user *user, const char *name)
 
 bool user_known_at_once(const struct local_engine *engine, const struct json *pod, struct pod_user *ret)
 {
-    const char *name = json_string(json_get(json_at(pod, "metadata.annotations"), USER_ANNOTATION));
+    const char *name = annotation_get(pod, OWNER_ANNOTATION);
     uint64_t uid;
 
     *ret = (struct pod_user){0};
@@ -140,7 +139,7 @@ int user_find(struct local_pod *pod, struct err *err)
     }
     lookup = NEW(struct lookup);
     lookup->name =
-        mem_strdup(json_string_or(json_get(json_at(pod->doc, "metadata.annotations"), USER_ANNOTATION), ""));
+        mem_strdup(annotation_get(pod->doc, OWNER_ANNOTATION)); /* where there is none, it is known */
     if (offload_run(pod->engine->offload, OFFLOAD_SEC, lookup_work, lookup_done, lookup_drop, pod, lookup,
                     err) < 0) {
         lookup_drop(lookup);

@@ -1,6 +1,7 @@
 #include "base/cleanup.h"
 #include "base/test/test.h"
 #include "engine/local/bind.h"
+#include "objects/names.h"
 
 static void test_cards_of_the_annotation(void **state)
 {
@@ -10,7 +11,7 @@ static void test_cards_of_the_annotation(void **state)
         bool share;
     } rows[] = {
         {"", 0, false},           {"0", 1, false},   {"1,3", 0xa, false}, {"0:8192", 1, true},
-        {"0:100,2:100", 5, true}, {"x,1", 2, false}, {"64,1", 2, false},  {"-1", 0, false},
+        {"0:100,2:100", 5, true}, {"x,1", 0, false}, {"64,1", 0, false},  {"-1", 0, false},
     };
     CLEANUP(arena_done) struct arena arena = {0};
 
@@ -21,7 +22,7 @@ static void test_cards_of_the_annotation(void **state)
 
         json_set_string(&arena,
                         json_set_object(&arena, json_set_object(&arena, pod, "metadata"), "annotations"),
-                        BIND_ANNOTATION, rows[i].text);
+                        CARDS_ANNOTATION, rows[i].text);
         bind_read(pod, &arena, &need);
         assert_int_equal(need.cards, rows[i].cards);
         assert_int_equal(need.share, rows[i].share);
