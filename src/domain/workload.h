@@ -62,6 +62,9 @@ struct workload {
     /* While it waits: what is being freed for it. While it is Stopping to be resized, and until it is placed
      * again: the size and place it goes on with. Nobody else gets that. */
     struct placement claim;
+    bool resizing;    /* the claim is of the second sort; kept by sched/live */
+    int64_t bound_ms; /* a large job that came to the head of the queue is to start by then; 0: none. Kept by
+                         sched/live */
     int64_t started_ms; /* when this incarnation ran; 0: it does not yet */
     int64_t saved_ms;   /* when its last epoch ended, in this incarnation; 0: not yet */
 

@@ -55,7 +55,6 @@ void book_init(struct book *book, const struct sched_policy *policy, const struc
     space_init(&book->soon, view->cluster);
     book->largest_card = cluster_largest_card(view->cluster);
     book->smallest_card = cluster_smallest_card(view->cluster, 1);
-    book->held = mem_zalloc(view->cluster->node_count + 1);
     if (view->options.place == PLACE_FRAGMENT && view->mix)
         book->frag = frag_new(view->cluster, view->mix, view->mix_len, FRAG_AHEAD);
 }
@@ -87,7 +86,9 @@ void book_done(struct book *book)
     free(book->user_hash.slots);
     free(book->shape_hash.slots);
     free(book->set_hash.slots);
-    free(book->held);
+    vec_done(&book->held);
+    vec_done(&book->given);
+    vec_done(&book->kept);
 }
 
 const struct forecast *book_forecast(const struct book *book, uint32_t job, struct forecast *room)
@@ -195,7 +196,7 @@ bool may_stop_asked(const struct book *book, uint32_t job)
 {
     const struct workload *w = book_job(book, job);
 
-    return w->phase == PHASE_RUNNING && !w->keep && !workload_in_last_epoch(w) &&
+    return w->phase == PHASE_RUNNING && !w->keep && !workload_in_last_epoch(w) && book->now > w->started_ms &&
            book->now - w->started_ms >= book->view->options.min_run_ms;
 }
 
@@ -242,9 +243,9 @@ void book_decide(struct book *book, struct plan *plan)
     }
     book->victims_known = book->soon_known = false;
     book->victims.len = book->unclaimed.len = 0;
-    if (book->held_for.job != SCHED_NONE)
-        memset(book->held, 0, book->view->cluster->node_count);
-    book->held_for.job = SCHED_NONE;
+    book->held.len = 0;
+    book->held_for.job = book->head = SCHED_NONE;
+    book->claims = 0;
     if (book->policy->timed)
         order_time(book);
     book->policy->decide(book, plan);

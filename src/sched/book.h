@@ -8,7 +8,7 @@
 struct key {
     int64_t k[4];
     uint32_t job, user, shape;
-    bool special; /* has a claim, is blocked, or may have to wait for its not_before */
+    bool special; /* has a claim or a bound, is blocked, asked, or may have to wait for its not_before */
 };
 
 /* Jobs that need the same: what does not fit for one does not fit for the others. */
@@ -45,9 +45,10 @@ struct hash {
 struct victim {
     struct key key;
     int64_t lost_gpu_ms;
-    bool shrink; /* only what it has beyond its smallest size */
-    bool taken;  /* it or another part of it is asked to stop in this pass */
-    bool asked;  /* only for one whose owner asked: it cannot resume */
+    bool shrink;    /* only what it has beyond its smallest size */
+    bool taken;     /* it or another part of it is asked to stop in this pass */
+    bool asked;     /* only for one whose owner asked: it cannot resume */
+    uint32_t units; /* of a shrink: how much it gives */
 };
 
 /* On cards of its own; a guest on those of another; one that must not have guests; a guest that gets its own.
@@ -85,18 +86,24 @@ struct book {
     uint32_t smallest_card, largest_card;
 
     /* of one pass */
-    VEC(struct slot) slots;     /* room for one placement */
-    VEC(uint32_t) leaving;      /* jobs that are asked to stop */
-    VEC(uint32_t) unclaimed;    /* jobs whose claim was taken back */
-    VEC(uint32_t) target;       /* GPUs per job, of policies that decide by targets */
-    VEC(uint32_t) host;         /* of each guest */
-    VEC(uint8_t) role;          /* enum role of each job, of policies that let jobs share by themselves */
-    VEC(struct victim) victims; /* who could be displaced, in that order; made when first needed */
-    bool victims_known, has_leaving, has_extra;
-    uint32_t open;       /* shapes that wait and have not failed in this pass */
-    uint8_t *held;       /* per node: kept for held_for */
+    VEC(struct slot) slots;       /* room for one placement */
+    VEC(uint32_t) leaving;        /* jobs that are asked to stop */
+    VEC(uint32_t) unclaimed;      /* jobs whose claim was taken back */
+    VEC(struct slot) given, kept; /* of an elastic job that makes room */
+    uint32_t claims;              /* waiting jobs that a place is kept for */
+    VEC(uint32_t) target;         /* GPUs per job, of policies that decide by targets */
+    VEC(uint32_t) host;           /* of each guest */
+    VEC(uint8_t) role;            /* enum role of each job, of policies that let jobs share by themselves */
+    VEC(struct victim) victims;   /* who could be displaced, in that order; made when first needed */
+    struct key victims_for;       /* for whom they were found */
+    bool victims_known, victims_asked, has_leaving, has_extra;
+    uint32_t open;         /* shapes that wait and have not failed in this pass */
+    VEC(struct slot) held; /* cards that are kept for held_for */
+    struct demand held_demand;
     struct key held_for; /* job SCHED_NONE: nothing is held */
-    int64_t held_until;
+    int64_t held_until;  /* what is done by then may use what is held */
+    int64_t fits_ms;     /* when it is expected to fit */
+    uint32_t head;       /* held_for when it is a large job at the head; else SCHED_NONE */
 };
 
 struct sched_policy {
@@ -109,6 +116,7 @@ struct sched_policy {
     int64_t (*next_ms)(const struct book *book, uint32_t job);
     /* A decision was taken: what it found out about a running job is noted in it. NULL: nothing. */
     void (*looked)(const struct sched_options *options, struct workload *w, int64_t now);
+    bool reserves;      /* a job of several GPUs that comes to the head stays there (workload.bound_ms) */
     bool timed;         /* keys of running jobs change as time goes by */
     bool timed_waiting; /* and those of waiting jobs */
 };
@@ -150,6 +158,8 @@ int key_cmp(const struct book *book, const struct key *a, const struct key *b);
 void order_build(struct book *book);
 /* Job `job` is new, has changed or is over (`gone`): its user's ordinals and both queues follow. */
 void order_change(struct book *book, uint32_t job, bool gone);
+/* Whether both are of one user, who wants the first before the other. */
+bool order_own(const struct book *book, uint32_t job, uint32_t other);
 /* Takes (1) or gives back (-1) what a job holds in the space. */
 void book_use(struct book *book, uint32_t job, int times);
 /* An epoch of it has ended: it keeps its place, its end is nearer. */
@@ -173,6 +183,8 @@ void targets_resize(struct book *book, uint32_t (*size)(const struct book *book,
 /* Clears the targets and marks the shapes that can never run. Returns the thousandths of GPUs there are. */
 int64_t targets_clear(struct book *book);
 int64_t capacity_milli(const struct book *book);
+/* Jobs that are being resized get what they were told; the thousandths of GPUs of all of them. */
+int64_t targets_resized(struct book *book);
 /* Targets by marginal speed-up weighted by the rank of the remaining time. */
 void targets_by_speed(struct book *book);
 /* Who of the running is a guest on whose cards: roles and, per job, the host (SCHED_NONE). */
@@ -199,18 +211,26 @@ struct action *plan_add(struct plan *plan, enum action_type type, uint32_t job, 
 enum wait_reason why_never(const struct book *book, const struct shape *shape);
 /* Why this shape does not fit now. */
 enum wait_reason why_not(const struct book *book, const struct shape *shape);
-/* Claims that can still come true are put into the space; others are taken back. */
+/* The places of jobs that are being resized are put into the space; those that cannot come true any more are
+ * taken back. */
 void claims_restore(struct book *book, struct plan *plan);
-bool has_claim(const struct book *book, uint32_t job); /* that was restored */
+bool has_place(const struct book *book, uint32_t job); /* that was restored */
+bool has_claim(const struct book *book, uint32_t job); /* that was not taken back in this pass */
 /* All that is asked to stop, as if it had gone (times -1), and back (1). */
 void leaving_use(struct book *book, int times);
 /* In the space and, when there is one, in the one to come. */
 void book_space_use(struct book *book, const struct demand *demand, struct placement at, int times);
 void book_space_claim(struct book *book, const struct demand *demand, struct placement at, int times);
+/* A claim on what is being freed, if it fits there; `own`: only the claim it has already. */
+bool claim_leaving(struct book *book, const struct key *waiter, bool own, struct plan *plan);
 /* Lets outranked jobs make room: PREEMPT or RESIZE actions and a CLAIM. */
 bool displace(struct book *book, const struct key *waiter, struct plan *plan);
-/* Keeps nodes for the first job that has to wait, where it will fit soonest. */
-void hold_for(struct book *book, const struct key *waiter);
+/* Whom it would displace if its owner asked, one that cannot resume if any; SCHED_NONE: nobody. */
+uint32_t would_take(struct book *book, const struct key *waiter, const struct plan *plan);
+/* Keeps cards for the first job that has to wait, where it will fit soonest. */
+void hold_for(struct book *book, const struct key *waiter, const struct plan *plan);
+/* Takes (1) what is held, or lifts that for a while (-1). */
+void hold_use(struct book *book, int times);
 /* When a decision may differ although nothing happens until then; INT64_MAX: never. */
 int64_t book_next_ms(const struct book *book, int64_t now);
 /* Runs the policy: actions only. */

@@ -1,7 +1,14 @@
-/* Deciding by rank: jobs are tried in the order of the queue. One that fits starts. One that does not lets
- * those it outranks make room, or waits; jobs behind it may start meanwhile (backfill), but not on the nodes
- * held for the first that waits, unless they will be done by then or it could displace them. Free space only
- * shrinks during a pass, so what did not fit once is not tried again for jobs of the same shape. */
+/* Deciding by rank: jobs are tried in the order of the queue. One that fits starts. One that does not gets a
+ * claim on what is being freed, or lets those it outranks make room, or waits. Claims are made anew in each
+ * pass, so that what becomes free goes to the first in the order that can use it, whatever it had a claim on.
+ *
+ * Jobs behind one that waits may start meanwhile (backfill), but not on the cards held for the first that
+ * waits, unless they will be done by then or it could displace them. A job of several GPUs that has come to
+ * the head of the queue stays there: workload.bound_ms, until when its cards are held, and what comes later
+ * may use them only if done by then.
+ *
+ * Free space only shrinks during a pass, so what did not fit once is not tried again for jobs of the same
+ * shape. */
 #include "sched/book.h"
 
 #include <stdlib.h>
@@ -94,80 +101,133 @@ bool wait_is_never(enum wait_reason reason)
     return reason == WAIT_NO_NODE || reason == WAIT_NO_CARD || reason == WAIT_NO_LABEL;
 }
 
-/* ---- holding nodes for the first that waits ---- */
+/* ---- holding cards for the first that waits ---- */
 
-/* When the last job of each card is expected to have gone. */
-static int64_t *card_ends(const struct book *book)
+static void end_at(const struct book *book, struct placement at, int64_t end, int64_t *ends)
+{
+    for (uint32_t i = 0; i < at.len; i++) {
+        int64_t *card;
+
+        if (at.v[i].node >= book->space.node_count || at.v[i].card >= book->space.nodes[at.v[i].node].cards)
+            continue;
+        card = ends + book->space.nodes[at.v[i].node].card0 + at.v[i].card;
+        *card = end > *card ? end : *card;
+    }
+}
+
+/* When each card is expected to be free: of those that run, those that start now, and those that are kept
+ * for others. */
+static int64_t *card_ends(const struct book *book, const struct plan *plan)
 {
     int64_t *ends = mem_zalloc(sizeof(*ends) * (book->space.card_count + 1));
 
-    VEC_EACH(&book->running, key) {
-        const struct workload *w = book_job(book, key->job);
-        int64_t end = book_end_ms(book, key->job);
-
-        for (uint32_t i = 0; i < w->placement.len; i++) {
-            const struct slot *slot = &w->placement.v[i];
-            int64_t *at;
-
-            if (slot->node >= book->space.node_count || slot->card >= book->space.nodes[slot->node].cards)
-                continue;
-            at = ends + book->space.nodes[slot->node].card0 + slot->card;
-            *at = end > *at ? end : *at;
-        }
-    }
+    VEC_EACH(&book->running, key)
+        end_at(book, book_job(book, key->job)->placement, book_end_ms(book, key->job), ends);
+    VEC_EACH(&plan->actions, action)
+        if (action->type == ACTION_START)
+            end_at(book, (struct placement){action->slots, action->slot_count},
+                   book->now + book_rest_ms(book, action->job, action->slot_count), ends);
+    for (uint32_t c = 0; c < book->space.card_count; c++)
+        if (book->space.cards[c].claimed > 0 || book->space.cards[c].total == 0)
+            ends[c] = INT64_MAX;
     return ends;
 }
 
-/* When a node has room for as many of the `left` units as it can hold. */
+/* The cards of a node that suit the shape, those that are free first before the others, as far as they are
+ * needed for `left` units. Returns when the last of them is free; INT64_MAX: the node will not do. */
 static int64_t node_ready(const struct book *book, const struct shape *shape, uint32_t n, uint32_t left,
-                          const int64_t *ends)
+                          const int64_t *ends, struct slot *ret, uint32_t *len)
 {
-    int64_t sorted[NODE_GPUS_MAX];
-    uint32_t count = book->space.nodes[n].cards, unit = unit_of(&shape->demand), need;
+    const struct space_node *node = &book->space.nodes[n];
+    const struct card *cards = &book->space.cards[node->card0];
+    uint32_t unit = unit_of(&shape->demand), count = 0, units;
+    bool whole = demand_whole(&shape->demand);
 
-    if (unit > count || !book->sets.v[shape->nodes].may[n] || book->space.nodes[n].closed ||
-        !ever_on(book, shape, n, unit))
+    if (!book->sets.v[shape->nodes].may[n] || node->closed || !ever_on(book, shape, n, unit))
         return INT64_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t end = ends[book->space.nodes[n].card0 + i];
-        uint32_t at = i;
+    for (uint32_t c = 0; c < node->cards; c++) {
+        int64_t end = ends[node->card0 + c];
+        uint32_t at = count;
 
-        for (; at > 0 && sorted[at - 1] > end; at--)
-            sorted[at] = sorted[at - 1];
-        sorted[at] = end;
+        if (cards[c].total < (int32_t)shape->demand.mib || end == INT64_MAX)
+            continue;
+        for (; at > 0 && ends[node->card0 + ret[at - 1].card] > end; at--)
+            ret[at] = ret[at - 1];
+        ret[at] = (struct slot){n, c, whole ? (uint32_t)cards[c].total : shape->demand.mib};
+        count++;
     }
-    need = unit ? (count / unit < left ? count / unit : left) * unit : 1;
-    return count ? sorted[need - 1] : INT64_MAX;
+    units = unit ? count / unit : 0;
+    *len = (units < left ? units : left) * unit;
+    return *len ? ends[node->card0 + ret[*len - 1].card] : INT64_MAX;
 }
 
-void hold_for(struct book *book, const struct key *waiter)
+static bool is_held(const struct book *book, uint32_t node)
+{
+    VEC_EACH(&book->held, slot)
+        if (slot->node == node)
+            return true;
+    return false;
+}
+
+void hold_use(struct book *book, int times)
+{
+    book_space_claim(book, &book->held_demand, (struct placement){book->held.v, (uint32_t)book->held.len},
+                     times);
+}
+
+/* CPU and memory are held only where they are free beside the cards: what runs there may still have them. */
+static void hold_resources(struct book *book)
+{
+    uint32_t unit = unit_of(&book->held_demand), node = SCHED_NONE;
+    int64_t units = 0;
+
+    for (size_t i = 0; i < book->held.len; i += unit) {
+        units = book->held.v[i].node == node ? units + 1 : 1;
+        node = book->held.v[i].node;
+        if (resources_times(book->held_demand.each, book->space.nodes[node].free, units) < units)
+            book->held_demand.each = (struct resources){0, 0};
+    }
+}
+
+void hold_for(struct book *book, const struct key *waiter, const struct plan *plan)
 {
     const struct shape *shape = &book->shapes.v[waiter->shape];
-    const struct demand *d = &shape->demand;
-    uint32_t unit = unit_of(d);
-    CLEANUP(free) int64_t *ends = card_ends(book);
+    uint32_t unit = unit_of(&shape->demand);
+    CLEANUP(free) int64_t *ends = card_ends(book, plan);
 
     book->held_for = *waiter;
-    book->held_until = book->now;
-    for (uint32_t left = demand_units(d, d->min_gpus); left > 0;) {
+    book->held_demand = shape->demand;
+    book->fits_ms = book->now;
+    for (uint32_t left = demand_units(&shape->demand, shape->demand.min_gpus); left > 0;) {
+        struct slot best[NODE_GPUS_MAX], slots[NODE_GPUS_MAX];
+        uint32_t best_len = 0, len;
         int64_t first = INT64_MAX;
-        uint32_t best = SCHED_NONE, units;
 
         for (uint32_t n = 0; n < book->space.node_count; n++) {
-            int64_t ready = book->held[n] ? INT64_MAX : node_ready(book, shape, n, left, ends);
+            int64_t ready =
+                is_held(book, n) ? INT64_MAX : node_ready(book, shape, n, left, ends, slots, &len);
 
             if (ready < first) {
                 first = ready;
-                best = n;
+                best_len = len;
+                memcpy(best, slots, sizeof(*slots) * len);
             }
         }
-        if (best == SCHED_NONE)
-            return;
-        units = unit ? book->space.nodes[best].cards / unit : left;
-        left -= units < left ? units : left;
-        book->held[best] = 1;
-        book->held_until = first > book->held_until ? first : book->held_until;
+        if (first == INT64_MAX) { /* not as things are: nothing is held in vain */
+            book->held.len = 0;
+            book->fits_ms = INT64_MAX;
+            break;
+        }
+        for (uint32_t i = 0; i < best_len; i++)
+            vec_push(&book->held, best[i]);
+        left -= best_len / unit;
+        book->fits_ms = first > book->fits_ms ? first : book->fits_ms;
     }
+    book->held_until = book->fits_ms;
+    if (book_job(book, waiter->job)->bound_ms > book->held_until)
+        book->held_until = book_job(book, waiter->job)->bound_ms;
+    hold_resources(book);
+    hold_use(book, 1);
 }
 
 /* A job behind may use what is held when it will be done by then, or would have to go. */
@@ -178,7 +238,7 @@ static bool may_use_held(const struct book *book, const struct key *key)
     if (w->demand.max_gpus == 0)
         return true;
     if (book->view->options.preemption == PREEMPTION_AUTO && book->policy->outranks && !w->keep &&
-        book->policy->outranks(book, &book->held_for, key))
+        w->resumable && book->policy->outranks(book, &book->held_for, key))
         return true;
     return book->now + book_rest_ms(book, key->job, w->demand.min_gpus) <= book->held_until;
 }
@@ -192,9 +252,15 @@ static void start(struct book *book, uint32_t job, uint32_t len, struct plan *pl
     book_space_use(book, &book_job(book, job)->demand, (struct placement){action->slots, len}, 1);
 }
 
-static void fail(struct book *book, const struct key *key, bool held)
+static bool is_large(const struct demand *d)
+{
+    return d->min_gpus > 1 && demand_whole(d);
+}
+
+static void fail(struct book *book, const struct key *key, bool held, const struct plan *plan)
 {
     struct shape *shape = &book->shapes.v[key->shape];
+    bool large = book->policy->reserves && is_large(&shape->demand);
 
     book->open -= !held;
     shape->failed_held = true;
@@ -204,70 +270,136 @@ static void fail(struct book *book, const struct key *key, bool held)
     if (shape->reason == WAIT_GPUS && book->victims_known && book->victims.len == 0 &&
         book->policy->outranks(book, key, &book->running.v[book->running.len - 1]))
         shape->reason = WAIT_PROTECTED;
+    if (!held && !wait_is_never(shape->reason) && shape->demand.max_gpus > 0) {
+        uint32_t pod = would_take(book, key, plan);
+
+        if (pod != SCHED_NONE) {
+            shape->reason = WAIT_ASK;
+            shape->about = pod;
+        }
+    }
     if (!held && book->held_for.job == SCHED_NONE && shape->demand.max_gpus > 0 &&
         !wait_is_never(shape->reason) &&
-        (book->space.whole > 0 || shape->reason == WAIT_SHARE || shape->reason == WAIT_CPU))
-        hold_for(book, key);
+        (book->space.whole > 0 || shape->reason == WAIT_SHARE || shape->reason == WAIT_CPU || large)) {
+        hold_for(book, key, plan);
+        book->head = large && book->claims == 0 ? key->job : SCHED_NONE;
+    }
 }
 
-/* Starts where its claim is, or anywhere else that is free now. */
-static bool start_claimed(struct book *book, const struct key *key, struct plan *plan)
+/* Whether it comes before the one that cards are held for, but for that. What it may displace it may displace
+ * there, too, and it gets the place it made so. */
+static bool is_before_held(const struct book *book, const struct key *key)
+{
+    return book->policy->outranks && book->policy->outranks(book, key, &book->held_for);
+}
+
+static bool start_on_claim(struct book *book, const struct key *key, struct plan *plan)
 {
     const struct workload *w = book_job(book, key->job);
-    struct query query = book_query(book, key->job, w->demand.min_gpus);
 
-    book_space_claim(book, &w->demand, w->claim, -1);
-    if (space_fits(&book->space, &w->demand, w->claim)) {
-        memcpy(book->slots.v, w->claim.v, sizeof(*w->claim.v) * w->claim.len);
-        start(book, key->job, w->claim.len, plan);
-        return true;
+    if (w->claim.len == 0 || w->claim.len > book->space.card_count ||
+        !space_fits(&book->space, &w->demand, w->claim))
+        return false;
+    memcpy(book->slots.v, w->claim.v, sizeof(*w->claim.v) * w->claim.len);
+    start(book, key->job, w->claim.len, plan);
+    return true;
+}
+
+/* With what is held, as if it were not: whether it is served, and if not, whether that is because of it. */
+static bool try_held(struct book *book, const struct key *key, const struct query *query, struct plan *plan,
+                     bool *fits)
+{
+    bool may = may_use_held(book, key), before = is_before_held(book, key), served = false;
+
+    hold_use(book, -1);
+    *fits = space_place(&book->space, query, book->slots.v);
+    if (*fits && may) {
+        start(book, key->job, query_slots(query), plan);
+        served = true;
+    } else {
+        served = before && start_on_claim(book, key, plan);
     }
-    query.avoid = book->held_for.job != SCHED_NONE ? book->held : NULL;
-    if (space_place(&book->space, &query, book->slots.v)) {
-        start(book, key->job, query_slots(&query), plan);
-        return true;
-    }
-    book_space_claim(book, &w->demand, w->claim, 1);
-    return false;
+    if (!served && (may || before))
+        served = claim_leaving(book, key, !may, plan) || displace(book, key, plan);
+    *fits = *fits || (!served && book->soon_known && space_place(&book->soon, query, book->slots.v));
+    hold_use(book, 1);
+    return served;
 }
 
 static void try_job(struct book *book, const struct key *key, struct plan *plan)
 {
     struct shape *shape = &book->shapes.v[key->shape];
-    bool holding = book->held_for.job != SCHED_NONE;
-    struct query query;
+    struct query query = book_query(book, key->job, shape->demand.min_gpus);
+    bool held = false;
 
-    if (shape->failed)
-        return;
-    query = book_query(book, key->job, shape->demand.min_gpus);
-    query.avoid = holding && shape->demand.max_gpus ? book->held : NULL;
-    if (!shape->failed_held && space_place(&book->space, &query, book->slots.v)) {
-        start(book, key->job, query_slots(&query), plan);
-        return;
-    }
-    if (query.avoid) {
-        query.avoid = NULL;
+    if (!shape->failed_held) {
         if (space_place(&book->space, &query, book->slots.v)) {
-            if (may_use_held(book, key))
-                start(book, key->job, query_slots(&query), plan);
-            else
-                fail(book, key, true);
+            start(book, key->job, query_slots(&query), plan);
             return;
         }
+        if (claim_leaving(book, key, false, plan) || displace(book, key, plan))
+            return;
     }
-    if (!displace(book, key, plan))
-        fail(book, key, false);
+    if (book->held.len > 0 && try_held(book, key, &query, plan, &held))
+        return;
+    fail(book, key, held, plan);
 }
 
-/* A job with a claim, or one that failed not long ago. */
+static void unclaim(struct book *book, const struct key *key, struct plan *plan)
+{
+    if (book_job(book, key->job)->claim.len == 0)
+        return;
+    VEC_EACH(&book->unclaimed, gone)
+        if (*gone == key->job)
+            return;
+    plan_add(plan, ACTION_UNCLAIM, key->job, NULL, 0);
+    vec_push(&book->unclaimed, key->job);
+}
+
+/* A job that was resized goes on where it was told, as soon as all of that is empty. */
+static void try_place(struct book *book, const struct key *key, struct plan *plan)
+{
+    const struct workload *w = book_job(book, key->job);
+
+    book_space_claim(book, &w->demand, w->claim, -1);
+    hold_use(book, -1);
+    if (!start_on_claim(book, key, plan)) {
+        book_space_claim(book, &w->demand, w->claim, 1);
+        book->claims++;
+    }
+    hold_use(book, 1);
+}
+
+/* Whether the plan, from `from` on, starts it or keeps a place for it. */
+static bool is_served(const struct book *book, const struct plan *plan, size_t from, uint32_t claims,
+                      uint32_t job)
+{
+    for (size_t i = from; i < plan->actions.len; i++)
+        if (plan->actions.v[i].job == job)
+            return true;
+    return book->claims != claims;
+}
+
+/* A job with a claim, one that is blocked or failed not long ago, or one whose owner asked. */
 static void try_special(struct book *book, const struct key *key, struct plan *plan)
 {
-    if (cannot_start(book, key->job))
+    size_t actions = plan->actions.len;
+    uint32_t claims = book->claims;
+
+    if (cannot_start(book, key->job)) {
+        unclaim(book, key, plan);
         return;
-    if (has_claim(book, key->job))
-        (void)start_claimed(book, key, plan);
-    else if (!book->shapes.v[key->shape].failed)
+    }
+    if (has_place(book, key->job)) {
+        try_place(book, key, plan);
+        return;
+    }
+    if (!book->shapes.v[key->shape].failed)
         try_job(book, key, plan);
+    else if (book_job(book, key->job)->asked)
+        (void)(claim_leaving(book, key, false, plan) || displace(book, key, plan));
+    if (!is_served(book, plan, actions, claims, key->job))
+        unclaim(book, key, plan);
 }
 
 void decide_by_rank(struct book *book, struct plan *plan)

@@ -64,6 +64,21 @@ static void place_running(struct book *book, const struct key *key, struct plan 
         space_use(&book->space, &w->demand, (struct placement){action->slots, len}, 1);
 }
 
+/* The places of those that stop to be resized are theirs. */
+static void keep_places(struct book *book, struct plan *plan)
+{
+    VEC_EACH(&book->leaving, job) {
+        const struct workload *w = book_job(book, *job);
+
+        if (!w->resizing || w->claim.len == 0)
+            continue;
+        if (space_fits(&book->space, &w->demand, w->claim))
+            space_use(&book->space, &w->demand, w->claim, 1);
+        else
+            plan_add(plan, ACTION_UNCLAIM, *job, NULL, 0);
+    }
+}
+
 /* A claim that still fits what the job should get is kept. */
 static bool keep_claim(struct book *book, const struct workload *w, uint32_t job)
 {
@@ -161,12 +176,16 @@ void decide_by_target(struct book *book, struct plan *plan)
 {
     book_survey(book);
     leaving_use(book, -1);
+    keep_places(book, plan);
+    VEC_EACH(&book->waiting, key)
+        if (key->special && book_job(book, key->job)->resizing)
+            place_waiting(book, key, plan);
     changed_use(book, -1);
     VEC_EACH(&book->running, key)
         if (changes(book, book_job(book, key->job), key->job))
             place_running(book, key, plan);
     VEC_EACH(&book->waiting, key)
-        if (book->target.v[key->job] > 0 || key->special)
+        if ((book->target.v[key->job] > 0 || key->special) && !book_job(book, key->job)->resizing)
             place_waiting(book, key, plan);
     leaving_use(book, 1);
     VEC_EACH(&plan->actions, action)

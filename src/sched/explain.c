@@ -54,7 +54,24 @@ static void set_reason(const struct book *book, const struct plan *plan, const s
     } else if (shape->failed || shape->failed_held) {
         wait->reason = shape->reason;
         wait->about = shape->about;
+        if (wait->reason == WAIT_ASK &&
+            !book->policy->outranks(book, key, &(struct key){.job = wait->about, .k = {INT64_MAX}})) {
+            wait->reason = WAIT_GPUS; /* another of this shape could */
+            wait->about = SCHED_NONE;
+        }
     }
+}
+
+/* A large job at the head starts by the time it was told. */
+static void keep_bound(const struct book *book, struct wait *wait)
+{
+    int64_t bound = book_job(book, wait->job)->bound_ms;
+
+    if (bound <= book->now || wait->start_ms == INT64_MAX)
+        return;
+    wait->start_hi_ms = bound;
+    wait->start_ms = wait->start_ms < bound ? wait->start_ms : bound;
+    wait->start_lo_ms = wait->start_lo_ms < wait->start_ms ? wait->start_lo_ms : wait->start_ms;
 }
 
 void explain_waits(struct book *book, struct plan *plan)
@@ -75,6 +92,8 @@ void explain_waits(struct book *book, struct plan *plan)
         wait.start_ms = start.at_ms;
         wait.start_lo_ms = start.lo_ms;
         wait.start_hi_ms = start.hi_ms;
+        if (key->special)
+            keep_bound(book, &wait);
         vec_push(&plan->waits, wait);
     }
 }

@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+#define HEAD_LEAST_MS 60000 /* a large job at the head is not told to start sooner */
+
 struct live {
     VEC(struct workload) jobs;
     VEC(struct forecast) forecasts;
@@ -19,6 +21,7 @@ struct live {
     struct sched_view view;
     struct book book;
     struct cluster cluster;
+    uint32_t head; /* the job with a bound; SCHED_NONE: none has */
 };
 
 struct live *live_new(const struct sched_policy *policy, const struct cluster *cluster,
@@ -29,6 +32,7 @@ struct live *live_new(const struct sched_policy *policy, const struct cluster *c
     live->by_id = map_new();
     live->texts = map_new();
     live->cluster = *cluster;
+    live->head = SCHED_NONE;
     live->view = (struct sched_view){.cluster = &live->cluster, .usage = usage, .options = *options};
     book_init(&live->book, policy, &live->view, 0);
     order_build(&live->book);
@@ -153,6 +157,30 @@ static uint32_t new_place(struct live *live, uint64_t id)
 
 /* ---- events ---- */
 
+static void lose_head(struct live *live)
+{
+    uint32_t job = live->head;
+
+    live->head = SCHED_NONE;
+    if (job == SCHED_NONE || live->jobs.v[job].bound_ms == 0)
+        return;
+    live->jobs.v[job].bound_ms = 0;
+    order_change(&live->book, job, false);
+}
+
+/* The head is kept against others, not against what its own user wants before it. */
+static void yield_head(struct live *live, uint32_t job)
+{
+    if (live->head != SCHED_NONE && live->head != job && phase_is_waiting(live->jobs.v[job].phase) &&
+        order_own(&live->book, job, live->head))
+        lose_head(live);
+}
+
+static bool is_same_rank(const struct workload *a, const struct workload *b)
+{
+    return a->priority == b->priority && streq(a->user, b->user);
+}
+
 static int add(struct live *live, const struct live_event *event, struct err *err)
 {
     const struct workload *from = &event->workload;
@@ -170,6 +198,11 @@ static int add(struct live *live, const struct live_event *event, struct err *er
     set_placement(&w.placement, from->placement);
     set_placement(&w.claim, from->claim);
     w.name = mem_strdup(from->name);
+    w.resizing = w.claim.len > 0 && (w.resizing || phase_holds(w.phase));
+    w.bound_ms =
+        job != SCHED_NONE && phase_is_waiting(w.phase) && !w.blocked && is_same_rank(&live->jobs.v[job], &w)
+            ? live->jobs.v[job].bound_ms
+            : 0;
     w.user = intern(live, from->user);
     w.selector = copy_selector(live, from->selector);
     if (job == SCHED_NONE)
@@ -180,6 +213,7 @@ static int add(struct live *live, const struct live_event *event, struct err *er
     live->jobs.v[job] = w;
     book_use(&live->book, job, 1);
     order_change(&live->book, job, false);
+    yield_head(live, job);
     return 0;
 }
 
@@ -189,6 +223,16 @@ static int step(const struct workload *w, enum change change, enum phase *ret, s
         return err_set(err, ERR_CONFLICT, "job '%s' is %s: cannot be %s", w->name ? w->name : "",
                        phase_name(w->phase), change_name(change));
     return 0;
+}
+
+/* A restart on a number of GPUs that nobody has measured, of a job that was measured on another. */
+static bool is_probe(const struct live *live, uint32_t job, uint32_t gpus)
+{
+    const struct forecast *f = &live->forecasts.v[job];
+    const struct workload *w = &live->jobs.v[job];
+
+    return w->restarts > 0 && demand_elastic(&w->demand) && f->points > 0 && f->tried != 0 &&
+           !forecast_tried(f, gpus);
 }
 
 static int place(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
@@ -202,7 +246,10 @@ static int place(struct live *live, uint32_t job, const struct live_event *event
         return err_set(err, ERR_INVALID, "job '%s': its place is not free", w->name ? w->name : "");
     w->restarts += w->phase == PHASE_PREEMPTED;
     w->phase = next;
-    w->started_ms = w->saved_ms = 0;
+    w->started_ms = w->saved_ms = w->bound_ms = 0;
+    live->head = live->head == job ? SCHED_NONE : live->head;
+    w->probes += is_probe(live, job, event->slots.len);
+    w->resizing = false;
     set_placement(&w->placement, event->slots);
     set_placement(&w->claim, (struct placement){0});
     book_use(&live->book, job, 1);
@@ -239,6 +286,7 @@ static int unask(struct live *live, uint32_t job, const struct live_event *event
         return -1;
     w->stop_by_ms = 0;
     set_placement(&w->claim, (struct placement){0});
+    w->resizing = false;
     order_change(&live->book, job, false);
     return 0;
 }
@@ -277,6 +325,7 @@ static int claim(struct live *live, uint32_t job, const struct live_event *event
     if (event->slots.len > 0 && !space_exists(&live->book.space, event->slots))
         return err_set(err, ERR_INVALID, "a claim on a card that does not exist");
     set_placement(&live->jobs.v[job].claim, event->slots);
+    live->jobs.v[job].resizing = event->slots.len > 0 && phase_holds(live->jobs.v[job].phase);
     order_change(&live->book, job, false);
     return 0;
 }
@@ -299,6 +348,9 @@ static int relabel(struct live *live, uint32_t job, const struct live_event *eve
     live->jobs.v[job].priority = event->priority;
     live->jobs.v[job].user = intern(live, event->user);
     order_change(&live->book, job, false);
+    if (job == live->head)
+        lose_head(live);
+    yield_head(live, job);
     return 0;
 }
 
@@ -307,6 +359,8 @@ static int block(struct live *live, uint32_t job, const struct live_event *event
     (void)err;
     live->jobs.v[job].blocked = event->blocked;
     order_change(&live->book, job, false);
+    if (event->blocked && job == live->head)
+        lose_head(live);
     return 0;
 }
 
@@ -334,6 +388,8 @@ static int change(struct live *live, uint32_t job, const struct live_event *even
 static int end(struct live *live, uint32_t job, const struct live_event *event, struct err *err)
 {
     (void)err;
+    if (job == live->head)
+        live->head = SCHED_NONE;
     book_use(&live->book, job, -1);
     order_change(&live->book, job, true);
     map_remove(live->by_id, id_key(&event->id));
@@ -420,9 +476,25 @@ static void decide(struct live *live, int64_t now_ms, struct plan *plan, bool ex
     book->space = kept;
 }
 
+/* A large job that has come to the head stays there. It is told when it will start if things are as they
+ * seem, and bound to start within twice that. */
+static void keep_head(struct live *live)
+{
+    struct book *book = &live->book;
+    int64_t wait = book->fits_ms - book->now;
+
+    if (book->head == SCHED_NONE || live->jobs.v[book->head].bound_ms > 0 || wait > REST_MAX_MS)
+        return;
+    lose_head(live);
+    live->head = book->head;
+    live->jobs.v[book->head].bound_ms = book->now + 2 * (wait > HEAD_LEAST_MS ? wait : HEAD_LEAST_MS);
+    order_change(book, book->head, false);
+}
+
 void live_decide(struct live *live, int64_t now_ms, struct plan *plan)
 {
     decide(live, now_ms, plan, false);
+    keep_head(live);
 }
 
 int64_t live_next_ms(const struct live *live, int64_t now_ms)

@@ -13,11 +13,11 @@
 
 enum live_event_type {
     LIVE_ADD,      /* `workload`: new, or as a whole in place of the one with that id */
-    LIVE_PLACE,    /* it holds `slots` and is being started */
+    LIVE_PLACE,    /* it holds `slots` and is being started; counts restarts and probes */
     LIVE_RUNS,     /* a node reports it running */
     LIVE_ASK_STOP, /* the stop was sent */
     LIVE_UNASK,    /* the stop was withdrawn; its claim goes with it */
-    LIVE_CLAIM,    /* `slots` are kept for it; none: no longer */
+    LIVE_CLAIM,    /* `slots` are kept for it; none: no longer. While it holds cards: it is being resized */
     LIVE_STOPPED,  /* it waits again, by `change`; its claim stays */
     LIVE_EPOCH,    /* epochs_done */
     LIVE_RELABEL,  /* priority, user */

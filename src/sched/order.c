@@ -249,6 +249,13 @@ static struct key own_key(const struct book *book, uint32_t job)
         {user, w->demand.max_gpus > 0, -(int64_t)w->priority, w->submit_ms}, job, user, 0, false};
 }
 
+bool order_own(const struct book *book, uint32_t job, uint32_t other)
+{
+    struct key a = own_key(book, job), b = own_key(book, other);
+
+    return a.user == b.user && key_cmp(book, &a, &b) < 0;
+}
+
 /* What a waiting job will take, or when a running one will end if things are as it declared: counted from its
  * last epoch's end, so that it does not change as time goes by. */
 static int64_t rest_or_end(const struct book *book, uint32_t job)
@@ -309,7 +316,7 @@ static void push_key(struct book *book, uint32_t job)
     const struct workload *w = book_job(book, job);
     struct key key = {.job = job, .user = book->jobs.v[job].user, .shape = book->jobs.v[job].shape};
 
-    key.special = w->claim.len > 0 || w->not_before_ms > 0 || w->blocked;
+    key.special = w->claim.len > 0 || w->not_before_ms > 0 || w->blocked || w->asked || w->bound_ms > 0;
     book->policy->key(book, job, key.k);
     memcpy(book->jobs.v[job].k, key.k, sizeof(key.k));
     book->jobs.v[job].queued = true;

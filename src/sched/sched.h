@@ -95,6 +95,7 @@ enum wait_reason {
     WAIT_HELD,       /* free GPUs are kept for `about`, which is ahead */
     WAIT_PROTECTED,  /* those it may displace are in their last epoch or have just started */
     WAIT_BACKOFF,    /* until its not_before */
+    WAIT_ASK,        /* `about` cannot resume: it makes room only if the owner asks (berth claim) */
     WAIT_BLOCKED,    /* something outside sched keeps it from starting; who said so knows what */
     WAIT_NO_NODE,    /* no node has that many GPUs, or that much CPU and memory */
     WAIT_NO_CARD,    /* no card has that much memory */

@@ -42,7 +42,8 @@ static void find_growers(struct book *book, struct plan *plan, growers *list)
     for (uint32_t i = 0; i < plan->actions.len; i++) {
         const struct action *action = &plan->actions.v[i];
 
-        if (action->type == ACTION_START && demand_elastic(&book_job(book, action->job)->demand))
+        if (action->type == ACTION_START && demand_elastic(&book_job(book, action->job)->demand) &&
+            !book_job(book, action->job)->resizing)
             add_grower(book, list, action->job, i, (struct placement){action->slots, action->slot_count});
     }
     VEC_EACH(&book->running, key) {
@@ -93,6 +94,13 @@ static void occupy(struct book *book, const struct grower *g, int times)
         space_use(&book->space, &w->demand, g->at, times);
 }
 
+/* What is held for long may be lent to elastic jobs: they give it back when it is needed. */
+static bool may_lend(const struct book *book)
+{
+    return book->policy->outranks && book->view->options.preemption == PREEMPTION_AUTO &&
+           book->fits_ms - book->now > 2 * book->view->options.repay_ms;
+}
+
 /* One step up, if there is a place for it. */
 static bool grow(struct book *book, struct plan *plan, struct grower *g)
 {
@@ -100,7 +108,6 @@ static bool grow(struct book *book, struct plan *plan, struct grower *g)
     struct slot *slots;
     bool found;
 
-    query.avoid = book->held_for.job != SCHED_NONE ? book->held : NULL;
     occupy(book, g, -1);
     found = space_place(&book->space, &query, book->slots.v);
     if (found) {
@@ -127,12 +134,10 @@ static void write_down(const struct book *book, struct plan *plan, const struct 
     }
 }
 
-void size_grow(struct book *book, struct plan *plan)
+static void hand_out(struct book *book, struct plan *plan)
 {
     growers list = {0};
 
-    if (book->space.whole == 0)
-        return;
     find_growers(book, plan, &list);
     for (size_t left = list.len; left > 0 && book->space.whole > 0;) {
         struct grower *best = NULL;
@@ -156,4 +161,17 @@ void size_grow(struct book *book, struct plan *plan)
     VEC_EACH(&list, g)
         write_down(book, plan, g);
     vec_done(&list);
+}
+
+void size_grow(struct book *book, struct plan *plan)
+{
+    bool lend;
+
+    lend = book->held.len > 0 && may_lend(book);
+    if (lend)
+        hold_use(book, -1);
+    if (book->space.whole > 0)
+        hand_out(book, plan);
+    if (lend)
+        hold_use(book, 1);
 }

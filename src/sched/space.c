@@ -181,7 +181,7 @@ static bool pick_cards(const struct space *space, const struct query *q, uint32_
 
 static bool node_may(const struct space *space, const struct query *q, uint32_t n)
 {
-    return !space->nodes[n].closed && (!q->nodes || q->nodes[n]) && (!q->avoid || !q->avoid[n]);
+    return !space->nodes[n].closed && (!q->nodes || q->nodes[n]);
 }
 
 bool space_place_on(const struct space *space, const struct query *q, uint32_t n, struct slot *ret)

@@ -45,7 +45,6 @@ struct query {
     const struct demand *demand;
     uint32_t gpus;
     const uint8_t *nodes; /* 1: may be used; NULL: all */
-    const uint8_t *avoid; /* 1: may not be used; NULL: none */
     enum place_rule rule;
     bool spread_shares;
     bool alone;        /* shares, too, only on cards nobody is on */

@@ -242,6 +242,7 @@ void targets_by_speed(struct book *book)
     CLEANUP(free) struct claimant *v = mem_alloc(sizeof(*v) * (most + 1));
 
     guests_find(book);
+    left -= targets_resized(book);
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);
         uint32_t gpus = workload_gpus(w);
@@ -260,7 +261,8 @@ void targets_by_speed(struct book *book)
 
         if (w->demand.max_gpus == 0)
             book->target.v[key->job] = 1;
-        else if (!book->shapes.v[key->shape].failed && !cannot_start(book, key->job))
+        else if (book->target.v[key->job] == 0 && !book->shapes.v[key->shape].failed &&
+                 !cannot_start(book, key->job))
             len += add_claimant(book, key->job, &v[len]);
     }
     weigh(book, v, len, all);

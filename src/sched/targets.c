@@ -37,10 +37,35 @@ int64_t targets_clear(struct book *book)
     return capacity_milli(book);
 }
 
+int64_t targets_resized(struct book *book)
+{
+    int64_t taken = 0;
+    uint32_t specials = book->specials;
+
+    VEC_EACH(&book->running, key) {
+        const struct workload *w = book_job(book, key->job);
+
+        if (w->phase == PHASE_STOPPING && w->resizing)
+            taken += w->claim.len * card_milli(book, key->job);
+    }
+    for (size_t i = 0; i < book->waiting.len && specials > 0; i++) {
+        uint32_t job = book->waiting.v[i].job;
+
+        if (!book->waiting.v[i].special)
+            continue;
+        specials--;
+        if (!book_job(book, job)->resizing || cannot_start(book, job))
+            continue;
+        book->target.v[job] = book_job(book, job)->claim.len;
+        taken += book->target.v[job] * card_milli(book, job);
+    }
+    return taken;
+}
+
 /* What cannot be stopped keeps what it has. */
 static int64_t keep_running(struct book *book, bool all)
 {
-    int64_t taken = 0;
+    int64_t taken = targets_resized(book);
 
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);

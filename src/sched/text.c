@@ -40,6 +40,7 @@ static const char *const reasons[WAIT_REASONS] = {
     [WAIT_HELD] = "waits: the free GPUs are kept for %j, which is ahead",
     [WAIT_PROTECTED] =
         "waits for %n: those that have to make room are in their last epoch or have just started",
+    [WAIT_ASK] = "waits for %n: 'berth claim' would stop %j, which cannot resume",
     [WAIT_BLOCKED] = "cannot start now",
     [WAIT_BACKOFF] = "waits a while after its last failure",
     [WAIT_NO_NODE] = "cannot run: no node has %n together with the CPU and memory it asks for",

@@ -92,7 +92,7 @@ static void tell_forecast(struct run *run, uint32_t index)
 
     run->trace->model->profile(run->trace, index, &j->p, run->elastic, &f);
     for (uint32_t i = 0; i < f.points; i++)
-        if (j->known >> i & 1)
+        if (j->known >> i & 1 || run->options->noise_speed <= 0) /* the profile is right */
             f.tried |= 1U << i;
         else if (run->options->noise_speed > 0)
             f.curve[i].rate *=

@@ -95,6 +95,14 @@ static bool has_larger_rank(const struct workload *w, int64_t ordinal)
     return !w->user || ordinal > 1000;
 }
 
+static bool is_decided(const struct plan *plan, uint32_t job)
+{
+    VEC_EACH(&plan->actions, action)
+        if (action->job == job)
+            return true;
+    return false;
+}
+
 /* Nobody's first-GPU job waits while jobs of larger ordinal, that could be stopped, hold what it needs. */
 static void check_first_gpu(const struct world *world, const struct plan *plan, const struct wait *wait)
 {
@@ -102,7 +110,7 @@ static void check_first_gpu(const struct world *world, const struct plan *plan, 
     const struct workload *waiter = &view->jobs[wait->job];
     struct slot slots[WORLD_NODES * WORLD_CARDS];
     uint8_t may[WORLD_NODES];
-    struct query query = {&waiter->demand, waiter->demand.min_gpus, may, NULL, PLACE_BEST_FIT, false, NULL};
+    struct query query = {.demand = &waiter->demand, .gpus = waiter->demand.min_gpus, .nodes = may};
     CLEANUP(book_done) struct book book;
 
     book_init(&book, world->policy, view, world->now);
@@ -119,7 +127,7 @@ static void check_first_gpu(const struct world *world, const struct plan *plan, 
             space_use(&book.space, &w->demand, w->claim, 1);
     }
     for (uint32_t i = 0; i < view->job_count; i++)
-        if (phase_is_waiting(view->jobs[i].phase) && view->jobs[i].claim.len)
+        if (phase_is_waiting(view->jobs[i].phase) && view->jobs[i].claim.len && !is_decided(plan, i))
             space_use(&book.space, &view->jobs[i].demand, view->jobs[i].claim, 1);
     VEC_EACH(&plan->actions, action)
         if (action->type == ACTION_START || action->type == ACTION_CLAIM || action->type == ACTION_RESIZE)
@@ -142,6 +150,86 @@ static void check_first_gpus(const struct world *world, const struct plan *plan)
     }
 }
 
+/* Whether a job that goes on waiting could have started by itself, for all that is free in the book. */
+static bool could_start(const struct world *world, struct book *book, const struct wait *wait)
+{
+    const struct workload *w = book_job(book, wait->job);
+    struct slot slots[WORLD_NODES * WORLD_CARDS];
+    uint8_t may[WORLD_NODES];
+    struct query query = {.demand = &w->demand, .gpus = w->demand.min_gpus, .nodes = may};
+
+    if (wait->reason == WAIT_BLOCKED || wait->reason == WAIT_BACKOFF || wait->reason == WAIT_HELD ||
+        w->resizing)
+        return false;
+    for (uint32_t n = 0; n < world->cluster.node_count; n++)
+        may[n] = labels_match(world->nodes[n].labels, w->selector);
+    return space_place(&book->space, &query, slots);
+}
+
+/* Whether cards may be held, so that those that will be done in time may pass. */
+static bool may_be_held(const struct plan *plan)
+{
+    VEC_EACH(&plan->waits, wait)
+        if (wait->reason != WAIT_VICTIM && wait->reason != WAIT_BLOCKED && wait->reason != WAIT_BACKOFF &&
+            !wait_is_never(wait->reason))
+            return true;
+    return false;
+}
+
+static bool overlap(struct placement a, struct placement b)
+{
+    for (uint32_t i = 0; i < a.len; i++)
+        for (uint32_t k = 0; k < b.len; k++)
+            if (a.v[i].node == b.v[k].node && a.v[i].card == b.v[k].card && a.v[i].card != SLOT_CPU)
+                return true;
+    return false;
+}
+
+static uint32_t place_in_order(const struct book *book, uint32_t job)
+{
+    uint32_t at = 0;
+
+    while (book->waiting.v[at].job != job)
+        at++;
+    return at;
+}
+
+/* Nobody starts on what one that comes before waits for and could use, or on the place of one that is being
+ * resized; and nobody starts and stops at once. */
+static void check_order(const struct world *world, const struct plan *plan)
+{
+    const struct sched_view *view = live_view(world->live);
+    CLEANUP(book_done) struct book book;
+
+    book_init(&book, world->policy, view, world->now);
+    order_build(&book);
+    for (uint32_t i = 0; i < view->job_count; i++)
+        if (view->jobs[i].claim.len && (view->jobs[i].resizing || !is_decided(plan, i)))
+            space_claim(&book.space, &view->jobs[i].demand, view->jobs[i].claim, 1);
+    VEC_EACH(&plan->actions, action) {
+        const struct workload *w = &view->jobs[action->job];
+        struct placement at = {action->slots, action->slot_count};
+
+        if (action->type == ACTION_PREEMPT || action->type == ACTION_RESIZE)
+            assert_true(w->started_ms < world->now);
+        if (action->type == ACTION_CLAIM)
+            space_claim(&book.space, &w->demand, at, 1);
+        if (action->type != ACTION_START)
+            continue;
+        for (uint32_t i = 0; i < view->job_count; i++)
+            if (view->jobs[i].resizing && i != action->job && !is_decided(plan, i) &&
+                demand_whole(&view->jobs[i].demand))
+                assert_false(overlap(at, view->jobs[i].claim));
+        VEC_EACH(&plan->waits, wait)
+            if (!w->resizing && (wait->reason != WAIT_VICTIM || !may_be_held(plan)) &&
+                place_in_order(&book, wait->job) < place_in_order(&book, action->job) &&
+                could_start(world, &book, wait))
+                fail_msg("%s starts before %s, which could (reason %d)", w->name, view->jobs[wait->job].name,
+                         (int)wait->reason);
+        space_use(&book.space, &w->demand, at, 1);
+    }
+}
+
 static void check_all(struct world *world)
 {
     CLEANUP(plan_done) struct plan a = {0};
@@ -154,6 +242,8 @@ static void check_all(struct world *world)
     check_waits(world, &a);
     if (world->policy == sched_policies[0])
         check_first_gpus(world, &a);
+    if (world->policy == sched_policies[0])
+        check_order(world, &a);
 }
 
 static void check_replay(const struct world *world)
