@@ -29,7 +29,7 @@ static BIGNUM *bn_new(void)
     return bn;
 }
 
-static BN_CTX *ctx_new(void)
+static BN_CTX *bn_ctx_new(void)
 {
     BN_CTX *ctx = BN_CTX_new();
 
@@ -109,7 +109,7 @@ static int give(struct run *r, const BIGNUM *bn, struct jv *ret)
 static int divide(struct run *r, struct jv a, struct jv b, struct jv *quotient, struct jv *rest)
 {
     CLEANUP(BN_free) BIGNUM *x = bn_of(a), *y = bn_of(b), *q = bn_new(), *m = bn_new();
-    CLEANUP(BN_CTX_free) BN_CTX *ctx = ctx_new();
+    CLEANUP(BN_CTX_free) BN_CTX *ctx = bn_ctx_new();
 
     if (BN_is_zero(y))
         return raise(r, JINJA_ZERO_DIVISION_ERROR, "integer division or modulo by zero");
@@ -126,7 +126,7 @@ static int divide(struct run *r, struct jv a, struct jv b, struct jv *quotient, 
 static int power(struct run *r, struct jv base, struct jv exponent, struct jv *ret)
 {
     CLEANUP(BN_free) BIGNUM *x = bn_of(base), *n = bn_of(exponent), *result = bn_new();
-    CLEANUP(BN_CTX_free) BN_CTX *ctx = ctx_new();
+    CLEANUP(BN_CTX_free) BN_CTX *ctx = bn_ctx_new();
     int64_t bits = BN_num_bits(x), limit = (int64_t)r->limits->int_bits;
 
     if (bits <= 1 && !BN_is_zero(n)) { /* 0, 1, -1: of any power */
@@ -146,7 +146,7 @@ static int power(struct run *r, struct jv base, struct jv exponent, struct jv *r
 static int multiply(struct run *r, struct jv a, struct jv b, struct jv *ret)
 {
     CLEANUP(BN_free) BIGNUM *x = bn_of(a), *y = bn_of(b), *result = bn_new();
-    CLEANUP(BN_CTX_free) BN_CTX *ctx = ctx_new();
+    CLEANUP(BN_CTX_free) BN_CTX *ctx = bn_ctx_new();
     int64_t x_bits = BN_num_bits(x), y_bits = BN_num_bits(y);
 
     if (afford(r, x_bits + y_bits, product_steps(x_bits, y_bits)) < 0)
@@ -257,7 +257,7 @@ int big_from_double(struct run *r, double d, struct jv *ret)
 int big_truediv(struct run *r, struct jv a, struct jv b, struct jv *ret)
 {
     CLEANUP(BN_free) BIGNUM *x = bn_of(a), *y = bn_of(b), *q = bn_new(), *m = bn_new();
-    CLEANUP(BN_CTX_free) BN_CTX *ctx = ctx_new();
+    CLEANUP(BN_CTX_free) BN_CTX *ctx = bn_ctx_new();
     int shift = BN_num_bits(y) - BN_num_bits(x) + 66;
     double d;
 

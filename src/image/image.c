@@ -306,7 +306,7 @@ static void take_config(struct images *images, const struct images_config *given
     images->mounts_dir = mem_printf("%s/mounts", config->run_dir ? config->run_dir : images->dir);
     images->registries = mem_zalloc((config->registries_len + 1) * sizeof(*images->registries));
     for (; images->registries_len < config->registries_len; images->registries_len++)
-        images->registries[images->registries_len] = (struct registry){
+        images->registries[images->registries_len] = (struct image_registry){
             .host = mem_strdup(config->registries[images->registries_len].host),
             .ca_file = mem_strdup(config->registries[images->registries_len].ca_file),
             .mirror = mem_strdup(config->registries[images->registries_len].mirror),

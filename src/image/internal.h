@@ -28,7 +28,7 @@ struct spare {
     char image[IMAGE_DIGEST_MAX];
 };
 
-struct registry {
+struct image_registry {
     char *host, *ca_file, *mirror;
     bool insecure, mirror_insecure;
 };
@@ -39,7 +39,7 @@ struct images {
     struct images_config config; /* numbers only, with the defaults filled in */
     char *skopeo, *helper, *run_dir;
     char *mounts_dir; /* of mount.c */
-    struct registry *registries;
+    struct image_registry *registries;
     size_t registries_len;
     int lock;
     struct map *stored;       /* id -> struct stored */

@@ -376,7 +376,7 @@ static int write_file(const char *folder, const char *name, struct str text, str
     return 0;
 }
 
-static const struct registry *find_registry(const struct images *images, const char *host)
+static const struct image_registry *find_registry(const struct images *images, const char *host)
 {
     for (size_t i = 0; i < images->registries_len; i++)
         if (str_ieq(str_from(images->registries[i].host), str_from(host)))
@@ -385,8 +385,8 @@ static const struct registry *find_registry(const struct images *images, const c
 }
 
 /* skopeo takes certificates as a folder. */
-static int write_ca(struct job *job, const struct registry *registry, struct arena *arena, struct json *doc,
-                    struct err *err)
+static int write_ca(struct job *job, const struct image_registry *registry, struct arena *arena,
+                    struct json *doc, struct err *err)
 {
     CLEANUP(buf_done) struct buf text = {0};
     const char *certs = arena_printf(arena, "%s/certs", job->auth_dir);
@@ -399,7 +399,7 @@ static int write_ca(struct job *job, const struct registry *registry, struct are
     return write_file(certs, "ca.crt", buf_view(&text), err);
 }
 
-static int write_mirror(struct job *job, const struct registry *registry, struct arena *arena,
+static int write_mirror(struct job *job, const struct image_registry *registry, struct arena *arena,
                         struct json *doc, struct err *err)
 {
     const char *text = arena_printf(arena,
@@ -426,7 +426,7 @@ static void write_reader(const struct job *job, struct arena *arena, struct json
 static int write_request(struct job *job, struct err *err)
 {
     const struct images *images = job->images;
-    const struct registry *registry = find_registry(images, job->ref.host);
+    const struct image_registry *registry = find_registry(images, job->ref.host);
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(buf_done) struct buf text = {0};
     struct json *doc = json_new_object(&arena);

@@ -8,8 +8,8 @@
 #include "podnet/impl.h"
 #include "podnet/netlink.h"
 
-struct check {
-    struct task task;
+struct net_check {
+    struct net_task task;
     struct podnet *net;
     podnet_done_fn fn;
     void *arg;
@@ -18,9 +18,9 @@ struct check {
     struct err err;
 };
 
-static void run_check(struct task *task)
+static void run_check(struct net_task *task)
 {
-    struct check *c = CONTAINER_OF(task, struct check, task);
+    struct net_check *c = CONTAINER_OF(task, struct net_check, task);
 
     c->there = 1;
     if (c->net->worker_nf < 0)
@@ -31,9 +31,9 @@ static void run_check(struct task *task)
     forward_allow(c->net->bridge);
 }
 
-static void done_check(struct task *task)
+static void done_check(struct net_task *task)
 {
-    struct check *c = CONTAINER_OF(task, struct check, task);
+    struct net_check *c = CONTAINER_OF(task, struct net_check, task);
     bool failed = c->there < 0;
 
     if (c->there == 0) {
@@ -47,16 +47,16 @@ static void done_check(struct task *task)
     free(c);
 }
 
-static void drop_check(struct task *task)
+static void drop_check(struct net_task *task)
 {
-    free(CONTAINER_OF(task, struct check, task));
+    free(CONTAINER_OF(task, struct net_check, task));
 }
 
 void podnet_check(struct podnet *net, podnet_done_fn fn, void *arg)
 {
-    struct check *c = NEW(struct check);
+    struct net_check *c = NEW(struct net_check);
 
-    *c = (struct check){.task = {.run = run_check, .done = done_check, .drop = drop_check}};
+    *c = (struct net_check){.task = {.run = run_check, .done = done_check, .drop = drop_check}};
     c->net = net;
     c->services = net->services.len > 0;
     c->fn = fn;
@@ -72,7 +72,7 @@ static void on_timer(void *arg)
     loop_timer_set(net->check, PODNET_CHECK_SEC * NSEC_PER_SEC);
 }
 
-void check_start(struct podnet *net)
+void net_check_start(struct podnet *net)
 {
     struct err err = {0};
 

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 struct podnet_dial {
-    struct task task;
+    struct net_task task;
     struct podnet *net;
     char *id, *netns; /* netns NULL: the host's */
     struct sockaddr_in to;
@@ -86,7 +86,7 @@ static void on_connected(void *arg, uint32_t events)
         finish(d, NULL);
 }
 
-static void run_socket(struct task *task)
+static void run_socket(struct net_task *task)
 {
     struct podnet_dial *d = CONTAINER_OF(task, struct podnet_dial, task);
 
@@ -99,7 +99,7 @@ static void run_socket(struct task *task)
         (void)err_errno(&d->err, errno, "make a socket");
 }
 
-static void done_socket(struct task *task)
+static void done_socket(struct net_task *task)
 {
     struct podnet_dial *d = CONTAINER_OF(task, struct podnet_dial, task);
     int on = 1;
@@ -125,7 +125,7 @@ static void done_socket(struct task *task)
     }
 }
 
-static void drop_socket(struct task *task)
+static void drop_socket(struct net_task *task)
 {
     dial_free(CONTAINER_OF(task, struct podnet_dial, task));
 }
@@ -135,7 +135,7 @@ static struct podnet_dial *dial_new(struct podnet *net, const char *id, const ch
 {
     struct podnet_dial *d = NEW(struct podnet_dial);
 
-    d->task = (struct task){run_socket, done_socket, drop_socket, true, NULL};
+    d->task = (struct net_task){run_socket, done_socket, drop_socket, true, NULL};
     d->net = net;
     d->id = mem_strdup(id);
     d->netns = mem_strdup(netns);
@@ -160,7 +160,7 @@ struct podnet_dial *dial_pod(struct podnet *net, const struct pod *pod, uint32_t
     return d;
 }
 
-static void run_nothing(struct task *task)
+static void run_nothing(struct net_task *task)
 {
     (void)task;
 }

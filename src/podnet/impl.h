@@ -47,13 +47,13 @@ struct net_spare {
     uint32_t home, ip;
 };
 
-struct proxy;
+struct port_proxy;
 
 struct published {
     struct pod *pod;
     struct podnet_port port;
-    int hold;            /* bound to the host port; -1: another process had it when the daemon came back */
-    struct proxy *proxy; /* NULL: by DNAT */
+    int hold; /* bound to the host port; -1: another process had it when the daemon came back */
+    struct port_proxy *proxy; /* NULL: by DNAT */
 };
 
 /* A port of a service, or a node port (ip 0), as the kernel has it. */
@@ -62,8 +62,8 @@ struct service_entry {
     uint8_t proto;
     uint16_t port;
     bool sticky;
-    int fd;              /* bound to the node port; -1: none */
-    struct proxy *proxy; /* carries the node port's connections; NULL: the kernel does */
+    int fd;                   /* bound to the node port; -1: none */
+    struct port_proxy *proxy; /* carries the node port's connections; NULL: the kernel does */
     struct nft_endpoint *endpoints;
     size_t len;
 };
@@ -126,7 +126,7 @@ void services_free(struct service_list *list);             /* leaves the kernel'
 void services_drop_pod(struct podnet *net, const struct pod *pod);
 
 /* ---- check.c ---- */
-void check_start(struct podnet *net); /* podnet_check now and then */
+void net_check_start(struct podnet *net); /* podnet_check now and then */
 
 /* ---- dial.c ---- */
 /* As podnet_dial, to any address (the machine's byte order) as seen inside the pod; pod NULL: the host. */
@@ -142,10 +142,11 @@ struct proxy_target {
 };
 /* Takes connections from listen_fd (listening, nonblocking; borrowed); they are refused until it leads
  * somewhere. */
-struct proxy *proxy_new(struct podnet *net, int listen_fd);
-void proxy_lead(struct proxy *proxy, const struct proxy_target *targets, size_t len, bool sticky);
-void proxy_drop_pod(struct proxy *proxy, const struct pod *pod); /* no longer a target; NULL is fine */
-void proxy_free(struct proxy *proxy);                            /* NULL is fine; its connections end */
+struct port_proxy *port_proxy_new(struct podnet *net, int listen_fd);
+void port_proxy_lead(struct port_proxy *proxy, const struct proxy_target *targets, size_t len, bool sticky);
+void port_proxy_drop_pod(struct port_proxy *proxy,
+                         const struct pod *pod); /* no longer a target; NULL is fine */
+void port_proxy_free(struct port_proxy *proxy);  /* NULL is fine; its connections end */
 
 /* ---- slirp.c ---- */
 char *slirp_find(void); /* on PATH; NULL: none. Free it */

@@ -53,18 +53,18 @@ int link_list(int fd, struct links *ret, struct err *err)
 
 static void on_route(void *arg, const struct nlmsghdr *msg)
 {
-    struct routes *routes = arg;
+    struct link_routes *routes = arg;
     const struct rtmsg *head = mnl_nlmsg_get_payload(msg);
     const struct nlattr *attr[RTA_OIF + 1];
 
     if (msg->nlmsg_type != RTM_NEWROUTE || !nl_attrs(msg, sizeof(*head), attr, RTA_OIF) ||
         head->rtm_family != AF_INET || head->rtm_table == RT_TABLE_LOCAL || head->rtm_dst_len > 32)
         return;
-    vec_push(routes,
-             (struct route){{ntohl(nl_u32(attr[RTA_DST])), head->rtm_dst_len}, (int)nl_u32(attr[RTA_OIF])});
+    vec_push(routes, (struct link_route){{ntohl(nl_u32(attr[RTA_DST])), head->rtm_dst_len},
+                                         (int)nl_u32(attr[RTA_OIF])});
 }
 
-int link_routes(int fd, struct routes *ret, struct err *err)
+int link_routes(int fd, struct link_routes *ret, struct err *err)
 {
     CLEANUP(nl_batch_done) struct nl_batch batch = {0};
     struct rtmsg head = {.rtm_family = AF_INET};

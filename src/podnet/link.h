@@ -27,15 +27,15 @@ struct links {
 };
 int link_list(int fd, struct links *ret, struct err *err); /* adds to ret; vec_done it */
 
-struct route {
+struct link_route {
     struct subnet dest; /* any prefix; 0: default */
     int oif;            /* 0: none */
 };
-struct routes {
-    struct route *v;
+struct link_routes {
+    struct link_route *v;
     size_t len, cap;
 };
-int link_routes(int fd, struct routes *ret, struct err *err); /* IPv4, of all tables but local */
+int link_routes(int fd, struct link_routes *ret, struct err *err); /* IPv4, of all tables but local */
 
 struct link_addr {
     int index;

@@ -21,17 +21,17 @@ static const char *const set_names[] = {
 #define HASH_SEED 0x62657274
 
 /* Parts of a concatenation fill four bytes each. */
-struct key {
+struct service_key {
     uint32_t ip;
     uint8_t proto, pad[3];
     uint16_t port, pad2;
     uint32_t slot; /* the machine's byte order; not in `refused` */
 };
-struct target {
+struct service_target {
     uint32_t ip;
     uint16_t port, pad;
 };
-#define REFUSED_KEY offsetof(struct key, slot)
+#define REFUSED_KEY offsetof(struct service_key, slot)
 
 static char *table_name(const char *bridge)
 {
@@ -48,15 +48,16 @@ static void put_set(struct nl_batch *b, const char *table, uint32_t id)
     if (id == SET_REFUSED)
         nft_set_put(b, set, type, REFUSED_KEY, 0, 0);
     else
-        nft_set_put(b, set, NFT_TYPE_PAIR(type, NFT_TYPE_MARK), sizeof(struct key),
-                    NFT_TYPE_PAIR(NFT_TYPE_IPADDR, NFT_TYPE_INET_SERVICE), sizeof(struct target));
+        nft_set_put(b, set, NFT_TYPE_PAIR(type, NFT_TYPE_MARK), sizeof(struct service_key),
+                    NFT_TYPE_PAIR(NFT_TYPE_IPADDR, NFT_TYPE_INET_SERVICE), sizeof(struct service_target));
 }
 
 static void put_service(struct nl_batch *b, const char *table, const struct nft_service *service)
 {
     uint32_t id = !service->len ? SET_REFUSED : service->sticky ? SET_STICKY : SET_BALANCE;
     CLEANUP(nftnl_set_free) struct nftnl_set *set = nft_set(table, set_names[id], id);
-    struct key key = {.ip = htonl(service->ip), .proto = service->proto, .port = htons(service->port)};
+    struct service_key key = {
+        .ip = htonl(service->ip), .proto = service->proto, .port = htons(service->port)};
     size_t used = service->len < NFT_SLOTS ? service->len : NFT_SLOTS;
 
     if (!service->len && !service->ip)
@@ -65,7 +66,7 @@ static void put_service(struct nl_batch *b, const char *table, const struct nft_
         nft_elem(set, &key, REFUSED_KEY, NULL, 0);
     for (uint32_t slot = 0; used && slot < NFT_SLOTS; slot++) {
         const struct nft_endpoint *to = &service->endpoints[slot % used];
-        struct target target = {.ip = htonl(to->ip), .port = htons(to->port)};
+        struct service_target target = {.ip = htonl(to->ip), .port = htons(to->port)};
 
         key.slot = slot;
         nft_elem(set, &key, sizeof(key), &target, sizeof(target));

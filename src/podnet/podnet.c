@@ -39,32 +39,32 @@ static void warn(struct podnet *net, const char *fmt, ...)
 
 /* ---- what the host has ---- */
 
-struct host {
+struct host_net {
     struct links links;
-    struct routes routes;
+    struct link_routes routes;
     struct link_addrs addrs;
 };
 
-static void host_done(struct host *host)
+static void host_done(struct host_net *host)
 {
     vec_done(&host->links);
     vec_done(&host->routes);
     vec_done(&host->addrs);
 }
 
-static inline void host_done_cleanup_(struct host *host)
+static inline void host_done_cleanup_(struct host_net *host)
 {
     host_done(host);
 }
 
-static int host_read(int rt, struct host *ret, struct err *err)
+static int host_read(int rt, struct host_net *ret, struct err *err)
 {
     if (link_list(rt, &ret->links, err) < 0 || link_routes(rt, &ret->routes, err) < 0)
         return -1;
     return link_addrs(rt, &ret->addrs, err);
 }
 
-static const struct link *link_at(const struct host *host, int index)
+static const struct link *link_at(const struct host_net *host, int index)
 {
     VEC_EACH(&host->links, it)
         if (it->index == index)
@@ -72,7 +72,7 @@ static const struct link *link_at(const struct host *host, int index)
     return NULL;
 }
 
-static int default_device(const struct host *host)
+static int default_device(const struct host_net *host)
 {
     VEC_EACH(&host->routes, it)
         if (it->dest.prefix == 0 && it->oif)
@@ -81,7 +81,7 @@ static int default_device(const struct host *host)
 }
 
 /* The machine's own address: that of the device by which it reaches others. */
-static uint32_t own_address(const struct host *host)
+static uint32_t own_address(const struct host_net *host)
 {
     int device = default_device(host);
 
@@ -93,7 +93,8 @@ static uint32_t own_address(const struct host *host)
 
 /* ---- the subnet ---- */
 
-static const struct route *route_into(const struct host *host, int bridge, const struct subnet *subnet)
+static const struct link_route *route_into(const struct host_net *host, int bridge,
+                                           const struct subnet *subnet)
 {
     VEC_EACH(&host->routes, it)
         if (it->dest.prefix > 0 && (!bridge || it->oif != bridge) && subnet_overlaps(&it->dest, subnet))
@@ -101,7 +102,7 @@ static const struct route *route_into(const struct host *host, int bridge, const
     return NULL;
 }
 
-static int free_subnet(const struct host *host, struct subnet *ret, struct err *err)
+static int free_subnet(const struct host_net *host, struct subnet *ret, struct err *err)
 {
     static const struct {
         uint32_t first;
@@ -124,7 +125,7 @@ static bool is_pod_link(const struct link *link, int bridge, uint32_t *ip)
     return bridge && link->master == bridge && link_pod_parse(link->name, ip);
 }
 
-static size_t count_pods(const struct host *host, int bridge)
+static size_t count_pods(const struct host_net *host, int bridge)
 {
     size_t n = 0;
     uint32_t ip;
@@ -135,10 +136,10 @@ static size_t count_pods(const struct host *host, int bridge)
 }
 
 /* Sets net->subnet: as told, as the bridge has it, or a free one. */
-static int choose_subnet(struct podnet *net, const struct host *host, const char *wanted, struct err *err)
+static int choose_subnet(struct podnet *net, const struct host_net *host, const char *wanted, struct err *err)
 {
     const struct link_addr *have = NULL;
-    const struct route *route;
+    const struct link_route *route;
     char text[ADDR_TEXT_MAX];
 
     VEC_EACH(&host->addrs, it)
@@ -181,7 +182,7 @@ static void set_sysctl(struct podnet *net, const char *name, const char *what)
         warn(net, "%s: cannot set net.ipv4.%s: %s", what, name, strerror(errno));
 }
 
-static int find_bridge(struct podnet *net, const struct host *host, struct err *err)
+static int find_bridge(struct podnet *net, const struct host_net *host, struct err *err)
 {
     VEC_EACH(&host->links, it) {
         if (!streq(it->name, net->bridge))
@@ -279,7 +280,7 @@ static bool restore_link(struct podnet *net, const struct link *link, uint32_t h
 }
 
 /* Links of the bridge become pods again; those that are not complete go. */
-static void restore_links(struct podnet *net, const struct host *host)
+static void restore_links(struct podnet *net, const struct host_net *host)
 {
     VEC_EACH(&host->links, it) {
         struct err err = {0};
@@ -333,7 +334,7 @@ static void restore_pins(struct podnet *net)
     closedir(dir);
 }
 
-static int open_bridge(struct podnet *net, const struct podnet_config *config, const struct host *host,
+static int open_bridge(struct podnet *net, const struct podnet_config *config, const struct host_net *host,
                        struct err *err)
 {
     char text[ADDR_TEXT_MAX];
@@ -359,7 +360,7 @@ static int open_bridge(struct podnet *net, const struct podnet_config *config, c
 /* Whether this process may make namespaces, and set up what is in them. In a thread of its own, which takes
  * what it did with it.
  */
-struct probe {
+struct net_probe {
     struct podnet *net;
     struct err err;
     bool failed;
@@ -367,7 +368,7 @@ struct probe {
 
 static void *probe_netns(void *arg)
 {
-    struct probe *probe = arg;
+    struct net_probe *probe = arg;
     CLEANUP(free) char *path = mem_printf("%s/.probe", probe->net->netns_dir);
     int ns, nl;
 
@@ -384,7 +385,7 @@ static void *probe_netns(void *arg)
 static int open_slirp(struct podnet *net, const struct podnet_config *config, struct err *err)
 {
     CLEANUP(free) char *folder = mem_printf("%s/slirp", net->run_dir);
-    struct probe probe = {.net = net};
+    struct net_probe probe = {.net = net};
     pthread_t thread;
     int status;
 
@@ -405,7 +406,7 @@ static int open_slirp(struct podnet *net, const struct podnet_config *config, st
     return 0;
 }
 
-static int choose_mode(struct podnet *net, const struct podnet_config *config, const struct host *host,
+static int choose_mode(struct podnet *net, const struct podnet_config *config, const struct host_net *host,
                        struct err *err)
 {
     struct err no_bridge = {0}, no_slirp = {0};
@@ -458,7 +459,7 @@ static int check_config(const struct podnet_config *config, const char *bridge, 
 int podnet_open(struct loop *loop, const struct podnet_config *config, struct podnet **ret, struct err *err)
 {
     CLEANUP(podnet_free) struct podnet *net = NEW(struct podnet);
-    CLEANUP(host_done) struct host host = {0};
+    CLEANUP(host_done) struct host_net host = {0};
     const char *bridge = config->bridge ? config->bridge : "berth0";
     const struct link *device;
 
@@ -484,7 +485,7 @@ int podnet_open(struct loop *loop, const struct podnet_config *config, struct po
         restore_pins(net);
     if (worker_new(loop, &net->worker, err) < 0)
         return -1;
-    check_start(net);
+    net_check_start(net);
     net->spares_wanted = config->spares > 0 ? (size_t)config->spares : 0;
     net_spares_make(net);
     *ret = TAKE_PTR(net);
@@ -533,7 +534,7 @@ void podnet_free(struct podnet *net)
 /* The kernel removes a namespace's link by itself, a little later; the rest is removed one by one. */
 static int remove_links(struct podnet *net, struct err *err)
 {
-    CLEANUP(host_done) struct host host = {0};
+    CLEANUP(host_done) struct host_net host = {0};
 
     for (int tries = 0; tries < GONE_TRIES; tries++) {
         uint32_t ip;

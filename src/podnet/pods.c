@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 
 struct pod_task {
-    struct task task;
+    struct net_task task;
     struct podnet *net;
     struct pod *pod; /* only for the loop's thread */
     enum podnet_mode mode;
@@ -115,7 +115,7 @@ static int make_link(struct pod_task *t, int ns, int nl)
     return t->alias ? link_pod_mark(net->worker_rt, t->home, t->alias, &t->err) : 0;
 }
 
-static void run_add(struct task *task)
+static void run_add(struct net_task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
     int ns = -1, nl = -1;
@@ -134,7 +134,7 @@ static void run_add(struct task *task)
 }
 
 /* It was made ahead. */
-static void run_mark(struct task *task)
+static void run_mark(struct net_task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
 
@@ -149,7 +149,7 @@ static void give_up_address(struct pod_task *t)
     t->next = 0;
 }
 
-static void run_remove(struct task *task)
+static void run_remove(struct net_task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
 
@@ -168,7 +168,7 @@ static int move(void *arg)
 }
 
 /* Keeps the namespace for another pod, or removes it. */
-static void run_leave(struct task *task)
+static void run_leave(struct net_task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
 
@@ -179,14 +179,14 @@ static void run_leave(struct task *task)
     run_remove(task);
 }
 
-static void run_nothing(struct task *task)
+static void run_nothing(struct net_task *task)
 {
     (void)task;
 }
 
 /* ---- in the loop's thread ---- */
 
-static void task_free(struct task *task)
+static void task_free(struct net_task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
 
@@ -195,12 +195,12 @@ static void task_free(struct task *task)
     free(t);
 }
 
-static struct pod_task *task_new(struct podnet *net, struct pod *pod, void (*run)(struct task *),
-                                 void (*done)(struct task *))
+static struct pod_task *task_new(struct podnet *net, struct pod *pod, void (*run)(struct net_task *),
+                                 void (*done)(struct net_task *))
 {
     struct pod_task *t = NEW(struct pod_task);
 
-    t->task = (struct task){.run = run, .done = done, .drop = task_free};
+    t->task = (struct net_task){.run = run, .done = done, .drop = task_free};
     t->net = net;
     t->pod = pod;
     t->mode = net->mode;
@@ -243,7 +243,7 @@ static void on_slirp_ready(void *arg, const struct err *err)
     tell_added(pod, err);
 }
 
-static void done_add(struct task *task)
+static void done_add(struct net_task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
 
@@ -255,18 +255,18 @@ static void done_add(struct task *task)
 }
 
 struct refusal {
-    struct task task;
+    struct net_task task;
     podnet_add_fn fn;
     void *arg;
     struct err err;
 };
 
-static void refusal_free(struct task *task)
+static void refusal_free(struct net_task *task)
 {
     free(CONTAINER_OF(task, struct refusal, task));
 }
 
-static void done_refuse(struct task *task)
+static void done_refuse(struct net_task *task)
 {
     struct refusal *r = CONTAINER_OF(task, struct refusal, task);
 
@@ -279,7 +279,7 @@ static void refuse(struct podnet *net, podnet_add_fn fn, void *arg, const struct
 {
     struct refusal *r = NEW(struct refusal);
 
-    r->task = (struct task){run_nothing, done_refuse, refusal_free, true, NULL};
+    r->task = (struct net_task){run_nothing, done_refuse, refusal_free, true, NULL};
     r->fn = fn;
     r->arg = arg;
     r->err = *err;
@@ -288,7 +288,7 @@ static void refuse(struct podnet *net, podnet_add_fn fn, void *arg, const struct
 
 /* ---- made ahead ---- */
 
-static void done_spare(struct task *task)
+static void done_spare(struct net_task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
 
@@ -302,7 +302,7 @@ static void done_spare(struct task *task)
     task_free(task);
 }
 
-static void drop_spare(struct task *task)
+static void drop_spare(struct net_task *task)
 {
     (void)netns_unpin(CONTAINER_OF(task, struct pod_task, task)->path, NULL);
     task_free(task);
@@ -395,7 +395,7 @@ void podnet_add(struct podnet *net, const char *id, podnet_add_fn fn, void *arg)
     }
 }
 
-static void done_remove(struct task *task)
+static void done_remove(struct net_task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
 

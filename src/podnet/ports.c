@@ -72,7 +72,7 @@ int port_hold(const struct podnet_port *port, struct err *err)
 
 static void published_free(struct published *p)
 {
-    proxy_free(p->proxy);
+    port_proxy_free(p->proxy);
     fd_close(p->hold);
     free(p);
 }
@@ -137,8 +137,8 @@ int podnet_publish(struct podnet *net, const char *id, const struct podnet_port 
     if (wants_proxy(net, port)) {
         struct proxy_target to = {pod, ntohl(pod->pub.ip.s_addr), port->pod_port};
 
-        p->proxy = proxy_new(net, hold);
-        proxy_lead(p->proxy, &to, 1, false);
+        p->proxy = port_proxy_new(net, hold);
+        port_proxy_lead(p->proxy, &to, 1, false);
         return 0;
     }
     entry = map_entry(p);

@@ -24,9 +24,9 @@ struct flow {
     bool closed;   /* and the sink was told */
 };
 
-struct conn {
-    struct proxy *proxy;
-    struct conn *prev, *next;
+struct proxied {
+    struct port_proxy *proxy;
+    struct proxied *prev, *next;
     struct podnet_dial *dial;
     int fd[2]; /* 0: the client, 1: the pod */
     struct loop_io *io[2];
@@ -34,17 +34,17 @@ struct conn {
     struct flow flow[2]; /* [i] starts at fd[i] */
 };
 
-struct proxy {
+struct port_proxy {
     struct podnet *net;
     struct proxy_target *targets;
     size_t len, next;
     bool sticky;
     int listen_fd;
     struct loop_io *io;
-    struct conn *conns;
+    struct proxied *conns;
 };
 
-static void conn_free(struct conn *c)
+static void conn_free(struct proxied *c)
 {
     if (c->prev)
         c->prev->next = c->next;
@@ -64,7 +64,7 @@ static void conn_free(struct conn *c)
 }
 
 /* Moves what can be moved from side to the other; false: the connection is broken. */
-static bool pump(struct conn *c, int side)
+static bool pump(struct proxied *c, int side)
 {
     struct flow *f = &c->flow[side];
 
@@ -94,7 +94,7 @@ static bool pump(struct conn *c, int side)
     }
 }
 
-static void set_events(struct conn *c)
+static void set_events(struct proxied *c)
 {
     for (int i = 0; i < 2; i++) {
         uint32_t events = 0;
@@ -116,7 +116,7 @@ static void set_events(struct conn *c)
 
 static void on_conn(void *arg, uint32_t events)
 {
-    struct conn *c = arg;
+    struct proxied *c = arg;
 
     if (!pump(c, 0) || !pump(c, 1) || (events & EPOLLERR) || (c->flow[0].closed && c->flow[1].closed))
         conn_free(c);
@@ -134,7 +134,7 @@ static void refuse(int fd)
 
 static void on_dialed(void *arg, int fd, const struct err *err)
 {
-    struct conn *c = arg;
+    struct proxied *c = arg;
 
     c->dial = NULL;
     if (err) {
@@ -156,7 +156,7 @@ static void on_dialed(void *arg, int fd, const struct err *err)
     }
 }
 
-static const struct proxy_target *choose(struct proxy *p, const struct sockaddr_in *from)
+static const struct proxy_target *choose(struct port_proxy *p, const struct sockaddr_in *from)
 {
     uint32_t hash = ntohl(from->sin_addr.s_addr) * 2654435761u; /* neighbours are not to go together */
 
@@ -165,12 +165,12 @@ static const struct proxy_target *choose(struct proxy *p, const struct sockaddr_
 
 static void on_accept(void *arg, uint32_t events)
 {
-    struct proxy *p = arg;
+    struct port_proxy *p = arg;
     struct sockaddr_in from = {0};
     socklen_t len = sizeof(from);
     int fd = accept4(p->listen_fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK), on = 1;
     const struct proxy_target *to;
-    struct conn *c;
+    struct proxied *c;
 
     (void)events;
     if (fd < 0)
@@ -183,7 +183,7 @@ static void on_accept(void *arg, uint32_t events)
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     p->net->proxied++;
-    c = NEW(struct conn);
+    c = NEW(struct proxied);
     c->proxy = p;
     c->fd[0] = fd;
     c->fd[1] = -1;
@@ -197,16 +197,16 @@ static void on_accept(void *arg, uint32_t events)
     c->dial = dial_pod(p->net, to->pod, to->ip, to->port, on_dialed, c);
 }
 
-struct proxy *proxy_new(struct podnet *net, int listen_fd)
+struct port_proxy *port_proxy_new(struct podnet *net, int listen_fd)
 {
-    struct proxy *p = NEW(struct proxy);
+    struct port_proxy *p = NEW(struct port_proxy);
 
-    *p = (struct proxy){.net = net, .listen_fd = listen_fd};
+    *p = (struct port_proxy){.net = net, .listen_fd = listen_fd};
     p->io = loop_io_new(net->loop, listen_fd, EPOLLIN, on_accept, p);
     return p;
 }
 
-void proxy_lead(struct proxy *p, const struct proxy_target *targets, size_t len, bool sticky)
+void port_proxy_lead(struct port_proxy *p, const struct proxy_target *targets, size_t len, bool sticky)
 {
     free(p->targets);
     p->targets = mem_zalloc((len + 1) * sizeof(*targets));
@@ -216,7 +216,7 @@ void proxy_lead(struct proxy *p, const struct proxy_target *targets, size_t len,
     p->sticky = sticky;
 }
 
-void proxy_drop_pod(struct proxy *p, const struct pod *pod)
+void port_proxy_drop_pod(struct port_proxy *p, const struct pod *pod)
 {
     size_t kept = 0;
 
@@ -227,13 +227,13 @@ void proxy_drop_pod(struct proxy *p, const struct pod *pod)
         p->len = kept;
 }
 
-void proxy_free(struct proxy *p)
+void port_proxy_free(struct port_proxy *p)
 {
-    struct conn *next;
+    struct proxied *next;
 
     if (!p)
         return;
-    for (struct conn *c = p->conns; c; c = next) {
+    for (struct proxied *c = p->conns; c; c = next) {
         next = c->next;
         conn_free(c);
     }

@@ -60,7 +60,7 @@ static void add(struct service_list *list, const struct podnet_service *service,
 void services_free(struct service_list *list)
 {
     VEC_EACH(list, it) {
-        proxy_free(it->proxy);
+        port_proxy_free(it->proxy);
         fd_close(it->fd);
         entry_done(it);
     }
@@ -90,7 +90,7 @@ bool podnet_has_services(const struct podnet *net)
     return net->mode == PODNET_BRIDGE && net->dnat;
 }
 
-static void lead(struct podnet *net, struct proxy *proxy, const struct podnet_service *service)
+static void lead(struct podnet *net, struct port_proxy *proxy, const struct podnet_service *service)
 {
     struct proxy_target *targets = mem_zalloc((service->len + 1) * sizeof(*targets));
 
@@ -102,7 +102,7 @@ static void lead(struct podnet *net, struct proxy *proxy, const struct podnet_se
             pod = NULL;
         targets[i] = (struct proxy_target){pod, ntohl(pod ? pod->pub.ip.s_addr : to->ip.s_addr), to->port};
     }
-    proxy_lead(proxy, targets, service->len, service->sticky);
+    port_proxy_lead(proxy, targets, service->len, service->sticky);
     free(targets);
 }
 
@@ -125,7 +125,7 @@ static int take_node_port(struct podnet *net, struct service_list *old, const st
     ret->fd = port_hold(&port, err);
     if (ret->fd < 0)
         return -1;
-    ret->proxy = proxy_new(net, ret->fd);
+    ret->proxy = port_proxy_new(net, ret->fd);
     return 0;
 }
 
@@ -156,7 +156,7 @@ static int proxy_services(struct podnet *net, const struct podnet_service *servi
 void services_drop_pod(struct podnet *net, const struct pod *pod)
 {
     VEC_EACH(&net->services, it)
-        proxy_drop_pod(it->proxy, pod);
+        port_proxy_drop_pod(it->proxy, pod);
 }
 
 /* ---- all ---- */

@@ -10,36 +10,36 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 
-struct list {
-    struct task *first, **end;
+struct task_list {
+    struct net_task *first, **end;
 };
 
 struct worker {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t more;
-    struct list urgent, normal, finished;
+    struct task_list urgent, normal, finished;
     bool stop;
     int event;
     struct loop_io *io;
 };
 
-static void list_init(struct list *list)
+static void list_init(struct task_list *list)
 {
     list->first = NULL;
     list->end = &list->first;
 }
 
-static void list_add(struct list *list, struct task *task)
+static void list_add(struct task_list *list, struct net_task *task)
 {
     task->next = NULL;
     *list->end = task;
     list->end = &task->next;
 }
 
-static struct task *list_take(struct list *list)
+static struct net_task *list_take(struct task_list *list)
 {
-    struct task *task = list->first;
+    struct net_task *task = list->first;
 
     if (task) {
         list->first = task->next;
@@ -63,7 +63,7 @@ static void *work(void *arg)
 
     pthread_mutex_lock(&w->lock);
     while (!w->stop) {
-        struct task *task = list_take(&w->urgent);
+        struct net_task *task = list_take(&w->urgent);
 
         if (!task)
             task = list_take(&w->normal);
@@ -86,7 +86,7 @@ static void on_event(void *arg, uint32_t events)
 {
     struct worker *w = arg;
     uint64_t count;
-    struct task *task, *next;
+    struct net_task *task, *next;
 
     (void)events;
     while (read(w->event, &count, sizeof(count)) < 0 && errno == EINTR)
@@ -136,9 +136,9 @@ int worker_new(struct loop *loop, struct worker **ret, struct err *err)
     return 0;
 }
 
-static void drop_all(struct list *list)
+static void drop_all(struct task_list *list)
 {
-    struct task *task;
+    struct net_task *task;
 
     while ((task = list_take(list)))
         task->drop(task);
@@ -163,7 +163,7 @@ void worker_free(struct worker *w)
     free(w);
 }
 
-void worker_push(struct worker *w, struct task *task)
+void worker_push(struct worker *w, struct net_task *task)
 {
     pthread_mutex_lock(&w->lock);
     list_add(task->urgent ? &w->urgent : &w->normal, task);

@@ -107,7 +107,7 @@ static int take_block(void *arg, const char *data, size_t len, struct fail *fail
     return 0;
 }
 
-static int fetch_layer(struct layers *layers, struct proxy *proxy, size_t i, struct fail *fail)
+static int fetch_layer(struct layers *layers, struct skopeo_proxy *proxy, size_t i, struct fail *fail)
 {
     const struct image_blob *blob = &layers->manifest->layers[i];
     CLEANUP(free) char *path = mem_printf("%s/%s.blob", layers->work->job, sum_hex(blob->digest));
@@ -124,7 +124,7 @@ static int fetch_layer(struct layers *layers, struct proxy *proxy, size_t i, str
         return err_errno(&fail->err, errno, "create '%s'", path);
     download.fd = fd;
     work_step(i + 1, layers->manifest->layers_len, IMAGE_STEP_DOWNLOADING, 0, blob->size, blob->digest);
-    if (proxy_blob(proxy, blob, take_block, &download, fail) < 0)
+    if (skopeo_proxy_blob(proxy, blob, take_block, &download, fail) < 0)
         return -1;
     return layers_unpack(layers, i, fd, path, fail);
 }
@@ -137,7 +137,7 @@ static bool repeated(const struct image_manifest *manifest, size_t i)
     return false;
 }
 
-static int fetch_layers(struct layers *layers, struct proxy *proxy, struct fail *fail)
+static int fetch_layers(struct layers *layers, struct skopeo_proxy *proxy, struct fail *fail)
 {
     const struct image_manifest *manifest = layers->manifest;
 
@@ -155,7 +155,7 @@ static int fetch_layers(struct layers *layers, struct proxy *proxy, struct fail 
 static int fetch_missing(struct work *work, const struct image_manifest *manifest, const char *id,
                          const char *top, struct fail *fail)
 {
-    CLEANUP(proxy_free) struct proxy *proxy = NULL;
+    CLEANUP(skopeo_proxy_free) struct skopeo_proxy *proxy = NULL;
     CLEANUP(buf_done) struct buf text = {0};
     struct layers layers = {.work = work, .manifest = manifest};
     char reference[IMAGE_REF_MAX];
@@ -167,8 +167,8 @@ static int fetch_missing(struct work *work, const struct image_manifest *manifes
         return -1;
     snprintf(ref.digest, sizeof(ref.digest), "%s", id);
     image_ref_format(&ref, reference);
-    if (proxy_open(work, reference, &proxy, fail) < 0 ||
-        proxy_blob(proxy, &manifest->config, take_text, &text, fail) < 0)
+    if (skopeo_proxy_open(work, reference, &proxy, fail) < 0 ||
+        skopeo_proxy_blob(proxy, &manifest->config, take_text, &text, fail) < 0)
         return -1;
     if (image_config_parse(buf_view(&text), work->platform, manifest->layers_len, &work->arena, &config,
                            &fail->err) < 0)

@@ -23,7 +23,7 @@
 #define SENTENCE_MAX 600
 #define SLOW_BYTES   1000 /* a second: a registry that sends less over stallSec has stalled */
 
-struct proxy {
+struct skopeo_proxy {
     const struct work *work;
     pid_t pid;
     int sock;
@@ -247,7 +247,7 @@ int skopeo_manifest(const struct work *work, const char *reference, struct buf *
 
 /* ---- the proxy ---- */
 
-void proxy_free(struct proxy *proxy)
+void skopeo_proxy_free(struct skopeo_proxy *proxy)
 {
     if (!proxy)
         return;
@@ -257,7 +257,7 @@ void proxy_free(struct proxy *proxy)
     free(proxy);
 }
 
-static int proxy_died(struct proxy *proxy, struct fail *fail)
+static int skopeo_proxy_died(struct skopeo_proxy *proxy, struct fail *fail)
 {
     CLEANUP(buf_done) struct buf words = {0};
 
@@ -265,10 +265,10 @@ static int proxy_died(struct proxy *proxy, struct fail *fail)
     return fail_words(proxy->work, buf_view(&words), fail);
 }
 
-static int send_request(struct proxy *proxy, struct str text, struct fail *fail)
+static int send_request(struct skopeo_proxy *proxy, struct str text, struct fail *fail)
 {
     if (send(proxy->sock, text.s, text.len, MSG_NOSIGNAL) < 0)
-        return errno == EPIPE || errno == ECONNRESET ? proxy_died(proxy, fail)
+        return errno == EPIPE || errno == ECONNRESET ? skopeo_proxy_died(proxy, fail)
                                                      : err_errno(&fail->err, errno, "write to skopeo");
     return 0;
 }
@@ -286,13 +286,14 @@ static int take_descriptor(struct msghdr *msg)
     return fd;
 }
 
-struct reply {
+struct skopeo_reply {
     int64_t value; /* when it is a number */
     int64_t pipe_id;
     int fd; /* -1: none; the caller's */
 };
 
-static int decode_reply(struct proxy *proxy, struct str text, struct reply *ret, struct fail *fail)
+static int decode_reply(struct skopeo_proxy *proxy, struct str text, struct skopeo_reply *ret,
+                        struct fail *fail)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct json *doc;
@@ -306,7 +307,7 @@ static int decode_reply(struct proxy *proxy, struct str text, struct reply *ret,
     return 0;
 }
 
-static int read_reply(struct proxy *proxy, struct reply *ret, struct fail *fail)
+static int read_reply(struct skopeo_proxy *proxy, struct skopeo_reply *ret, struct fail *fail)
 {
     CLEANUP(free) char *who = mem_printf("registry %s", proxy->work->ref.host);
     CLEANUP(free) char *text = mem_alloc(REPLY_MAX);
@@ -328,21 +329,21 @@ static int read_reply(struct proxy *proxy, struct reply *ret, struct fail *fail)
         return -1;
     n = recvmsg(proxy->sock, &msg, MSG_CMSG_CLOEXEC);
     if (n <= 0)
-        return proxy_died(proxy, fail);
+        return skopeo_proxy_died(proxy, fail);
     fd = take_descriptor(&msg);
-    *ret = (struct reply){.fd = -1};
+    *ret = (struct skopeo_reply){.fd = -1};
     if (decode_reply(proxy, (struct str){text, (size_t)n}, ret, fail) < 0)
         return -1;
     ret->fd = take_fd(&fd);
     return 0;
 }
 
-static int call(struct proxy *proxy, struct str request, struct reply *ret, struct fail *fail)
+static int call(struct skopeo_proxy *proxy, struct str request, struct skopeo_reply *ret, struct fail *fail)
 {
     return send_request(proxy, request, fail) < 0 ? -1 : read_reply(proxy, ret, fail);
 }
 
-static int proxy_start(struct proxy *proxy, struct fail *fail)
+static int skopeo_proxy_start(struct skopeo_proxy *proxy, struct fail *fail)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(fd_close) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -358,14 +359,15 @@ static int proxy_start(struct proxy *proxy, struct fail *fail)
                  proxy->errors, &proxy->pid, fail);
 }
 
-int proxy_open(const struct work *work, const char *reference, struct proxy **ret, struct fail *fail)
+int skopeo_proxy_open(const struct work *work, const char *reference, struct skopeo_proxy **ret,
+                      struct fail *fail)
 {
-    CLEANUP(proxy_free) struct proxy *proxy = NEW(struct proxy);
+    CLEANUP(skopeo_proxy_free) struct skopeo_proxy *proxy = NEW(struct skopeo_proxy);
     CLEANUP(buf_done) struct buf open_image = {0};
-    struct reply reply;
+    struct skopeo_reply reply;
 
-    *proxy = (struct proxy){.work = work, .sock = -1, .errors = -1};
-    if (proxy_start(proxy, fail) < 0)
+    *proxy = (struct skopeo_proxy){.work = work, .sock = -1, .errors = -1};
+    if (skopeo_proxy_start(proxy, fail) < 0)
         return -1;
     if (call(proxy, STR("{\"method\":\"Initialize\",\"args\":[]}"), &reply, fail) < 0)
         return -1;
@@ -383,7 +385,7 @@ struct pace {
 };
 
 /* Bytes that drip keep no place of a pull for ever. */
-static int check_pace(const struct proxy *proxy, struct pace *pace, int64_t size, struct fail *fail)
+static int check_pace(const struct skopeo_proxy *proxy, struct pace *pace, int64_t size, struct fail *fail)
 {
     int64_t now = clock_monotonic(), sec = proxy->work->stall_sec;
 
@@ -396,7 +398,7 @@ static int check_pace(const struct proxy *proxy, struct pace *pace, int64_t size
     return 0;
 }
 
-static int drain(struct proxy *proxy, int fd, const struct image_blob *blob,
+static int drain(struct skopeo_proxy *proxy, int fd, const struct image_blob *blob,
                  int (*take)(void *arg, const char *data, size_t len, struct fail *fail), void *arg,
                  char digest[IMAGE_DIGEST_MAX], int64_t *size, struct fail *fail)
 {
@@ -429,14 +431,14 @@ static int drain(struct proxy *proxy, int fd, const struct image_blob *blob,
     return 0;
 }
 
-int proxy_blob(struct proxy *proxy, const struct image_blob *blob,
-               int (*take)(void *arg, const char *data, size_t len, struct fail *fail), void *arg,
-               struct fail *fail)
+int skopeo_proxy_blob(struct skopeo_proxy *proxy, const struct image_blob *blob,
+                      int (*take)(void *arg, const char *data, size_t len, struct fail *fail), void *arg,
+                      struct fail *fail)
 {
     CLEANUP(buf_done) struct buf text = {0};
     CLEANUP(fd_close) int fd = -1;
     char digest[IMAGE_DIGEST_MAX];
-    struct reply reply;
+    struct skopeo_reply reply;
     int64_t size;
 
     buf_printf(&text, "{\"method\":\"GetBlob\",\"args\":[%lld,\"%s\",%lld]}", (long long)proxy->image,

@@ -12,12 +12,13 @@ enum image_fail skopeo_words(struct str errors, char *sentence, size_t size);
 int skopeo_manifest(const struct work *work, const char *reference, struct buf *ret,
                     char digest[IMAGE_DIGEST_MAX], struct fail *fail);
 
-struct proxy;
+struct skopeo_proxy;
 /* An image, by repository and digest. */
-int proxy_open(const struct work *work, const char *reference, struct proxy **ret, struct fail *fail);
-void proxy_free(struct proxy *proxy); /* NULL is fine */
-DEFINE_CLEANUP(struct proxy *, proxy_free);
+int skopeo_proxy_open(const struct work *work, const char *reference, struct skopeo_proxy **ret,
+                      struct fail *fail);
+void skopeo_proxy_free(struct skopeo_proxy *proxy); /* NULL is fine */
+DEFINE_CLEANUP(struct skopeo_proxy *, skopeo_proxy_free);
 /* All bytes of a blob go to take; then its size and digest are checked. take returns -1 with fail set. */
-int proxy_blob(struct proxy *proxy, const struct image_blob *blob,
-               int (*take)(void *arg, const char *data, size_t len, struct fail *fail), void *arg,
-               struct fail *fail);
+int skopeo_proxy_blob(struct skopeo_proxy *proxy, const struct image_blob *blob,
+                      int (*take)(void *arg, const char *data, size_t len, struct fail *fail), void *arg,
+                      struct fail *fail);
