@@ -185,6 +185,9 @@ void images_auths_of(const struct images *images, const char *who, struct buf *r
 
 /* The name that `reference` ("trainer", "lab:5000/me/net:v2") gets when who builds it; who NULL: an admin. */
 int image_local_name(const char *who, const char *reference, char text[IMAGE_REF_MAX], struct err *err);
+/* Whether who may run and see what has that name: false for what is another person's own. who NULL: an admin.
+ */
+bool image_local_allowed(const char *who, const char *reference);
 /* Whether a pod of who's means something local by that reference: their own, or else an admin's. */
 bool images_find_local(const struct images *images, const char *who, const char *reference,
                        char text[IMAGE_REF_MAX]);

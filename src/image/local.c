@@ -1,6 +1,7 @@
 /* local.c - names of images that were built or imported here: see image.h for why they are set apart. */
 #include "base/mem.h"
 #include "image/internal.h"
+#include "image/sum.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -12,6 +13,22 @@ static void add_part(struct buf *out, const char *text)
         buf_putc(out, isalnum((unsigned char)*c) || (strchr("._-/", *c) && c != text)
                           ? (char)tolower((unsigned char)*c)
                           : '-');
+}
+
+/* The person's part of a name. One that had to be changed says by a sum whose it is: Alice is not alice. */
+static void add_person(struct buf *out, const char *who)
+{
+    char digest[IMAGE_DIGEST_MAX];
+    size_t start = out->len;
+
+    add_part(out, who);
+    if (streq(out->data + start, who) && !strchr(who, '/'))
+        return;
+    for (char *c = out->data + start; *c; c++)
+        if (*c == '/')
+            *c = '-';
+    sum_of(str_from(who), digest);
+    buf_printf(out, "-%.12s", sum_hex(digest));
 }
 
 /* "docker.io/library/trainer" is what people write as "trainer". */
@@ -39,7 +56,7 @@ int image_local_name(const char *who, const char *reference, char text[IMAGE_REF
         return err_set(err, ERR_INVALID, "'%s': a name with a digest cannot be given here", reference);
     if (who) {
         buf_printf(&name, "%s/", IMAGE_HOST_OWN);
-        add_part(&name, who);
+        add_person(&name, who);
         buf_putc(&name, '/');
     } else {
         buf_printf(&name, "%s/", IMAGE_HOST_ALL);
@@ -55,6 +72,20 @@ int image_local_name(const char *who, const char *reference, char text[IMAGE_REF
     return 0;
 }
 
+bool image_local_allowed(const char *who, const char *reference)
+{
+    CLEANUP(buf_done) struct buf own = {0};
+    struct image_ref ref;
+
+    if (!who || image_ref_parse(str_from(reference), &ref, NULL) < 0 || !streq(ref.host, IMAGE_HOST_OWN))
+        return true;
+    if (!*who)
+        return false;
+    add_person(&own, who);
+    buf_putc(&own, '/');
+    return starts_with(ref.path, own.data);
+}
+
 bool images_find_local(const struct images *images, const char *who, const char *reference,
                        char text[IMAGE_REF_MAX])
 {
@@ -64,7 +95,7 @@ bool images_find_local(const struct images *images, const char *who, const char 
         return false;
     if (streq(ref.host, IMAGE_HOST_OWN)) { /* named in full */
         image_ref_format(&ref, text);
-        return images_find(images, text) != NULL;
+        return image_local_allowed(who, reference) && images_find(images, text);
     }
     if (who && *who && image_local_name(who, reference, text, NULL) == 0 && images_find(images, text))
         return true;

@@ -12,16 +12,7 @@
 /* What others built is not shown, and not taken away. */
 static bool is_visible(const struct call *call, const char *name)
 {
-    char prefix[IMAGE_REF_MAX];
-    struct err err = {0};
-    size_t len;
-
-    if (access_is_admin(&call->who) || !starts_with(name, IMAGE_HOST_OWN "/"))
-        return true;
-    if (image_local_name(call->who.user, "x", prefix, &err) < 0)
-        return false;
-    len = strlen(prefix) - strlen("x:latest");
-    return strncmp(prefix, name, len) == 0;
+    return image_local_allowed(machine_owner(call), name);
 }
 
 void images_route(struct machine *machine, struct call *call)

@@ -382,7 +382,15 @@ def test_builds_of_users_are_theirs_alone(node, store, alice, tmp_path):
     assert node.kubectl("logs", "hers", "-n", alice.name).ok() == "alices\n"
     create(node, image_pod("admins-hello", "hello"))
     assert output(node, "admins-hello") == "hi\n"
-    node.kubectl("delete", "pod", "hers", "-n", alice.name).ok()
+    create(node, image_pod("admins-hers", f"own.localhost/{alice.name}/hello"))
+    assert output(node, "admins-hers") == "alices\n"
+    pod["metadata"]["name"] = "anothers"
+    pod["spec"]["containers"][0]["image"] = "own.localhost/somebody/hello"
+    alice.run(node, "berth", "apply", "-f", "-", stdin=json.dumps(pod)).ok()
+    harness.wait(lambda: "belongs to another user" in node.kubectl(
+        "get", "pod", "anothers", "-n", alice.name, "-o",
+        "jsonpath={.status.containerStatuses[0].state.waiting.message}").ok(), "somebody's build is refused to alice")
+    node.kubectl("delete", "pod", "hers", "anothers", "-n", alice.name).ok()
     alice.run(node, "berth", "image", "rm", "hello").ok()
     assert "only admins" in alice.run(node, "berth", "image", "rm", "localhost/hello").fails(5)
     assert alice.run(node, "berth", "image", "gc").fails(5)

@@ -257,7 +257,12 @@ void run_pull(struct local_run *run)
         pull_archive(run, path, spec);
         return;
     }
-    if (images_find_local(run->pod->engine->images, owner_of(run), spec.image, local)) {
+    if (!image_local_allowed(run->pod->user.admin ? NULL : owner_of(run), spec.image)) {
+        failed(run, IMAGE_FAIL_UNAUTHORIZED, "the image belongs to another user");
+        return;
+    }
+    if (images_find_local(run->pod->engine->images, run->pod->user.admin ? NULL : owner_of(run), spec.image,
+                          local)) {
         images_pinned(run->pod->engine->images, local, ctr->image_id);
         spec.image = local; /* no registry knows it: there is nothing to ask */
         spec.policy = IMAGE_NEVER;
