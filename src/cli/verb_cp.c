@@ -139,18 +139,22 @@ static int upload(struct cli *cli, struct remote remote, const char *from, const
     return finish(code, remote_code, pid);
 }
 
+/* What the pod sends is not trusted: of it only the file or folder that was asked for is taken, without the
+ * rights of others (setuid), and tar itself refuses names that lead elsewhere. */
 static int download(struct cli *cli, struct remote remote, const char *from, const char *to)
 {
-    const char *pack[] = {"tar", "cf", "-", "-C", folder_of(cli, from), "--", base_of(from), NULL};
-    const char *unpack[] = {"tar", "-xf", "-", "--no-same-owner", "-C", NULL, NULL, NULL};
+    const char *base = streq(from, "/") ? "." : base_of(from);
+    const char *pack[] = {"tar", "cf", "-", "-C", folder_of(cli, from), "--", base, NULL};
+    const char *unpack[] = {"tar", "-xf", "-", "--no-same-owner", "--no-same-permissions", "-C", NULL, NULL,
+                            "--",  base,  NULL};
     int code, remote_code = 0, fd = -1;
     struct stat st;
     pid_t pid = 0;
 
     if (stat(to, &st) == 0 && S_ISDIR(st.st_mode))
-        to = arena_printf(&cli->arena, "%s/%s", to, base_of(from));
-    unpack[5] = folder_of(cli, to);
-    unpack[6] = rename_rule(cli, base_of(from), base_of(to));
+        to = arena_printf(&cli->arena, "%s/%s", to, base);
+    unpack[6] = folder_of(cli, to);
+    unpack[7] = rename_rule(cli, base, base_of(to));
     code = start_tar(unpack, 0, &pid, &fd);
     if (code != CLI_OK)
         return code;

@@ -8,6 +8,7 @@ import fcntl
 import hashlib
 import http.client
 import http.server
+import io
 import json
 import os
 import pathlib
@@ -18,6 +19,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tarfile
 import termios
 import threading
 import time
@@ -40,10 +42,13 @@ class StreamServer(harness.Daemon):
         self.logs = self.folder / "logs"
         self.logs.mkdir()
         self.pki = self._make_pki()
+        self.programs = self.folder / "programs"  # what pods find before the machine's own
+        self.programs.mkdir()
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen([str(SERVER), str(self.logs), self.socket, str(self.pki)],
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-                                            cwd=self.folder)
+                                            cwd=self.folder,
+                                            env={**os.environ, "PATH": f"{self.programs}:{os.environ['PATH']}"})
         line = self._read_ready_line(harness.START_SEC)
         self.http, self.https = re.fullmatch(r"ready: (http://\S+) (https://\S+)", line).groups()
         self.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace",
@@ -493,6 +498,27 @@ def test_cp_into_a_folder_keeps_the_name(server, k, tmp_path):
     (tmp_path / "dir").mkdir()
     code, _, err = server.do(k, "cp", "f", f"web:{tmp_path}/dir", cwd=tmp_path)
     assert code == 0 and (tmp_path / "dir" / "f").read_text() == "x", err
+
+
+def test_cp_takes_from_a_pod_only_what_was_asked_for(server, tmp_path):
+    """The pod's tar may send what it likes: files beside the target, above it, with rights of their own."""
+    archive, home = tmp_path / "a.tar", tmp_path / "home"
+    home.mkdir()
+    with tarfile.open(archive, "w") as tar:
+        for name in ("results/good", ".bashrc", "results/../.profile", "../above", str(tmp_path / "absolute")):
+            member = tarfile.TarInfo(name)
+            member.mode, member.size = 0o4755, 1
+            tar.addfile(member, io.BytesIO(b"x"))
+    fake = server.programs / "tar"
+    fake.write_text(f"#!/bin/sh\nexec cat {archive}\n")
+    fake.chmod(0o755)
+    try:
+        server.do("berth", "cp", "web:/results", "results", cwd=home)
+    finally:
+        fake.unlink()
+    assert [str(p.relative_to(home)) for p in sorted(home.rglob("*"))] == ["results", "results/good"]
+    assert (home / "results" / "good").stat().st_mode & 0o7000 == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.tar", "home"]
 
 
 def test_cp_of_what_is_not_there_fails(server, tmp_path):
