@@ -2,6 +2,7 @@
  * pair, with neither side running away from the other. */
 #include "base/mem.h"
 #include "machine/internal.h"
+#include "machine/sendq.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +24,7 @@ struct relay {
     pid_t pid;
     struct loop_io *io;
     struct loop_child *child;
-    struct buf queue; /* to the process */
-    size_t queue_at;
+    struct sendq queue; /* to the process */
     bool paused;
     bool over; /* only the process is still to end */
 };
@@ -50,7 +50,7 @@ static void relay_cut(struct relay *relay)
     fd_close(take_fd(&relay->fd));
     if (relay->conn)
         http_conn_close(TAKE_PTR(relay->conn));
-    buf_done(&relay->queue);
+    sendq_done(&relay->queue);
     if (relay->child)
         kill(relay->pid, SIGKILL);
 }
@@ -67,28 +67,15 @@ static void relay_end(struct relay *relay)
 static void set_events(struct relay *relay)
 {
     bool reading = http_conn_unsent(relay->conn) < UNSENT_MAX;
-    bool writing = relay->queue.len > relay->queue_at;
+    bool writing = sendq_len(&relay->queue) > 0;
 
     loop_io_set(relay->io, (reading ? EPOLLIN : 0U) | (writing ? EPOLLOUT : 0U));
 }
 
 static void flush(struct relay *relay)
 {
-    while (relay->queue_at < relay->queue.len) {
-        ssize_t n = send(relay->fd, relay->queue.data + relay->queue_at, relay->queue.len - relay->queue_at,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        relay->queue_at += (size_t)n;
-    }
-    if (relay->queue_at == relay->queue.len) {
-        buf_clear(&relay->queue);
-        relay->queue_at = 0;
-    }
-    if (relay->paused && relay->queue.len - relay->queue_at < QUEUE_MAX / 2) {
+    sendq_flush(&relay->queue, relay->fd);
+    if (relay->paused && sendq_len(&relay->queue) < QUEUE_MAX / 2) {
         relay->paused = false;
         http_conn_pause(relay->conn, false);
     }
@@ -119,9 +106,9 @@ static void on_data(void *arg, struct str data)
 {
     struct relay *relay = arg;
 
-    buf_str(&relay->queue, data);
+    sendq_add(&relay->queue, data);
     flush(relay);
-    if (!relay->paused && relay->queue.len - relay->queue_at > QUEUE_MAX) {
+    if (!relay->paused && sendq_len(&relay->queue) > QUEUE_MAX) {
         relay->paused = true;
         http_conn_pause(relay->conn, true);
     }
