@@ -145,7 +145,7 @@ static void sweep_one(struct images *images, const struct map *wanted, const cha
         ret->layers++;
         ret->bytes += unpacked;
     }
-    store_trash(images, path);
+    images_discard(images, path);
 }
 
 void gc_sweep(struct images *images, struct images_gc *ret)

@@ -408,7 +408,7 @@ static void throw_away(struct images *images, const char *path, const char *name
     (void)name;
     if (unlink(path) == 0 || rmdir(path) == 0)
         return;
-    store_trash(images, path);
+    images_discard(images, path);
 }
 
 /* Credentials of a process that was killed. */

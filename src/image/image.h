@@ -295,6 +295,9 @@ int image_unmount(struct images *images, const char *id, bool discard, struct er
 bool image_spare(struct images *images, const char *id);
 bool image_mounted(const struct images *images, const char *id);
 const char *image_mount_dir(const struct images *images, const char *id); /* as given; NULL: not mounted */
+/* Takes a file or folder out of sight at once and deletes it in the background: freeing gigabytes takes a
+ * disk seconds. */
+void images_discard(struct images *images, const char *path);
 /* Unmounts what an earlier process mounted and keep does not want; call it once at start. */
 void images_sweep(struct images *images, bool (*keep)(void *arg, const char *id), void *arg);
 

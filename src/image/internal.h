@@ -73,8 +73,6 @@ bool store_kept(const struct image *image); /* by its label */
 char *store_program(const char *given, const char *name, bool beside_us);
 /* A child process with those arguments, in its own group; its stdout is *out where out is not NULL. */
 int store_spawn(const char *const *argv, int *out, pid_t *ret, struct err *err);
-void store_trash(struct images *images,
-                 const char *path);            /* out of sight at once, deleted in the background */
 void store_empty_trash(struct images *images); /* starts deleting what is in images->trash */
 
 /* ---- gc.c ---- */

@@ -476,7 +476,7 @@ int image_unmount(struct images *images, const char *id, bool discard, struct er
         CLEANUP(free) char *work = mem_printf("%s/work", m->dir);
 
         if (!mount_untouched(upper))
-            store_trash(images, upper);
+            images_discard(images, upper);
         work_clear(work);
     }
     mounted_remove(images, m);

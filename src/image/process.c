@@ -116,7 +116,7 @@ void store_empty_trash(struct images *images)
 }
 
 /* A folder on another file system is only renamed, and deleted where it is. */
-void store_trash(struct images *images, const char *path)
+void images_discard(struct images *images, const char *path)
 {
     CLEANUP(free) char *to = NULL;
     char random[17];

@@ -146,7 +146,7 @@ static void job_clean(struct job *job)
     request = mem_printf("%s/request.json", job->dir);
     unlink(request);
     if (rmdir(job->dir) < 0)
-        store_trash(job->images, job->dir);
+        images_discard(job->images, job->dir);
     free(TAKE_PTR(job->dir));
 }
 

@@ -43,7 +43,7 @@ static void spare_drop(struct images *images, size_t i, bool trash)
     rmdir(root);
     rmdir(spare.place);
     if (trash)
-        store_trash(images, spare.dir);
+        images_discard(images, spare.dir);
     free(spare.place);
     free(spare.dir);
 }

@@ -11,7 +11,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define RESERVE_BYTES (INT64_C(1) << 30) /* of disk that stays free */
+#define RESERVE_BYTES (INT64_C(1) << 30)  /* of disk that stays free */
+#define CHECK_BYTES   (INT64_C(64) << 20) /* come before the disk is asked again: others fill it, too */
 
 struct import {
     struct machine *machine;
@@ -23,7 +24,7 @@ struct import {
     unsigned char head[4];
     size_t head_len;
     uint32_t left; /* of the frame */
-    int64_t room;  /* bytes that may still come */
+    int64_t room;  /* bytes that may come before the disk is asked */
     bool whole;    /* the last frame was there */
     bool all;      /* every step is told, not only news */
 };
@@ -41,7 +42,7 @@ static void import_free(struct import *import)
         image_pull_cancel(import->pull);
     fd_close(import->fd);
     if (import->path)
-        unlink(import->path);
+        images_discard(machine->images, import->path);
     free(import->path);
     if (import->conn)
         http_conn_close(import->conn);
@@ -80,11 +81,25 @@ static void on_done(void *arg, const struct image_pull_result *result)
 
 static const struct image_pull_events events = {on_progress, on_done};
 
+/* How much may come; below 0: nothing. */
+static int64_t ask_room(int fd)
+{
+    struct statvfs disk;
+    int64_t room;
+
+    if (fstatvfs(fd, &disk) < 0)
+        return -1;
+    room = (int64_t)(disk.f_bavail * disk.f_frsize) - RESERVE_BYTES;
+    return room < CHECK_BYTES ? room : CHECK_BYTES;
+}
+
 /* false: import is gone. */
 static bool take_bytes(struct import *import, struct str *data)
 {
     size_t n = data->len < import->left ? data->len : import->left;
 
+    if (import->room < (int64_t)n)
+        import->room = ask_room(import->fd);
     import->room -= (int64_t)n;
     if (import->room < 0) {
         say_and_end(import, "no space: the archive does not fit on the disk of the server");
@@ -146,7 +161,6 @@ static const struct http_conn_ops ops = {.data = on_data, .closed = on_closed};
 static int make_file(struct import *import, struct err *err)
 {
     CLEANUP(free) char *folder = mem_printf("%s/incoming", import->machine->data_dir);
-    struct statvfs disk;
     char random[17];
 
     random_hex(random, 8);
@@ -154,22 +168,24 @@ static int make_file(struct import *import, struct err *err)
     if (dir_make(folder, 0700, err) < 0)
         return -1;
     import->fd = open(import->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (import->fd < 0 || fstatvfs(import->fd, &disk) < 0)
+    if (import->fd < 0)
         return err_errno(err, errno, "make '%s'", import->path);
-    import->room = (int64_t)(disk.f_bavail * disk.f_frsize) - RESERVE_BYTES;
     return 0;
 }
 
 /* What a daemon that was killed has left. */
-void imports_sweep(const struct machine *machine)
+void imports_sweep(struct machine *machine)
 {
     CLEANUP(free) char *folder = mem_printf("%s/incoming", machine->data_dir);
     DIR *dir = opendir(folder);
     struct dirent *entry;
 
     while (dir && (entry = readdir(dir)))
-        if (ends_with(entry->d_name, ".tar"))
-            unlinkat(dirfd(dir), entry->d_name, 0);
+        if (ends_with(entry->d_name, ".tar") || ends_with(entry->d_name, ".trash")) {
+            CLEANUP(free) char *path = mem_printf("%s/%s", folder, entry->d_name);
+
+            images_discard(machine->images, path);
+        }
     if (dir)
         closedir(dir);
 }

@@ -39,7 +39,7 @@ void logins_remove_route(struct machine *machine, struct call *call);
 void files_route(struct machine *machine, struct call *call);
 
 void fetches_end(struct machine *machine);
-void imports_sweep(const struct machine *machine);
+void imports_sweep(struct machine *machine);
 void imports_end(struct machine *machine);
 void relays_end(struct machine *machine);
 
