@@ -4,6 +4,7 @@
  * are not copied here.
  */
 #define LOG_MODULE "podnet"
+#include "base/clock.h"
 #include "base/log.h"
 #include "loop/loop.h"
 #include "podnet/impl.h"
@@ -14,7 +15,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#define CHUNK (256 << 10)
+#define CHUNK        (256 << 10)
+#define RETRY_ACCEPT (200 * NSEC_PER_MSEC)
 
 /* One direction: from fd[side] through the pipe to fd[!side]. */
 struct flow {
@@ -41,6 +43,7 @@ struct port_proxy {
     bool sticky;
     int listen_fd;
     struct loop_io *io;
+    struct loop_timer *retry;
     struct proxied *conns;
 };
 
@@ -173,6 +176,12 @@ static void on_accept(void *arg, uint32_t events)
     struct proxied *c;
 
     (void)events;
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        /* The connection stays in the backlog; epoll would report it again and again. */
+        log_warn("proxy: cannot accept: %s", strerror(errno));
+        loop_io_set(p->io, 0);
+        loop_timer_set(p->retry, RETRY_ACCEPT);
+    }
     if (fd < 0)
         return;
     if (p->net->proxied >= PODNET_PROXIED_MAX || !p->len) {
@@ -197,12 +206,20 @@ static void on_accept(void *arg, uint32_t events)
     c->dial = dial_pod(p->net, to->pod, to->ip, to->port, on_dialed, c);
 }
 
+static void on_retry(void *arg)
+{
+    struct port_proxy *p = arg;
+
+    loop_io_set(p->io, EPOLLIN);
+}
+
 struct port_proxy *port_proxy_new(struct podnet *net, int listen_fd)
 {
     struct port_proxy *p = NEW(struct port_proxy);
 
     *p = (struct port_proxy){.net = net, .listen_fd = listen_fd};
     p->io = loop_io_new(net->loop, listen_fd, EPOLLIN, on_accept, p);
+    p->retry = loop_timer_new(net->loop, on_retry, p);
     return p;
 }
 
@@ -238,6 +255,7 @@ void port_proxy_free(struct port_proxy *p)
         conn_free(c);
     }
     loop_io_free(p->io);
+    loop_timer_free(p->retry);
     free(p->targets);
     free(p);
 }

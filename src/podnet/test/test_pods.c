@@ -1,4 +1,5 @@
 /* Pods, their ports and connections into them, in real namespaces. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "podnet/link.h"
 #include "podnet/netlink.h"
@@ -16,6 +17,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 /* ---- the bridge ---- */
@@ -260,6 +262,34 @@ static void test_published_port_is_reached_through_the_proxy(void **state)
     destroy_net(net);
 }
 
+static void test_proxy_without_descriptors_rests_and_goes_on(void **state)
+{
+    struct podnet *net = open_net(&(struct podnet_config){.proxy = true});
+    struct result a = add_ok(net, "a");
+    int server = listen_in(a.netns, INADDR_ANY, 80), client = socket_in(NULL, SOCK_STREAM, 0), none;
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(8080), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct rlimit limit, low;
+    int64_t start;
+
+    (void)state;
+    publish_ok(net, "a", tcp(8080, 80));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = dup(client);
+    low = (struct rlimit){(rlim_t)none, limit.rlim_max};
+    close(none);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    (void)connect(client, (struct sockaddr *)&to, sizeof(to));
+    start = clock_monotonic();
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(loop_turn(loop, 1000, NULL), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(clock_monotonic() - start > 150 * NSEC_PER_MSEC);
+    talk(client, server);
+    close(server);
+    destroy_net(net);
+}
+
 static void test_port_of_one_address_is_not_on_the_others(void **state)
 {
     struct podnet *net = open_net(NULL);
@@ -419,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_subnet_that_the_host_uses_is_refused_or_avoided),
         cmocka_unit_test(test_published_port_is_reached_from_everywhere),
         cmocka_unit_test(test_published_port_is_reached_through_the_proxy),
+        cmocka_unit_test(test_proxy_without_descriptors_rests_and_goes_on),
         cmocka_unit_test(test_port_of_one_address_is_not_on_the_others),
         cmocka_unit_test(test_udp_port_is_published),
         cmocka_unit_test(test_taken_port_names_who_has_it),
