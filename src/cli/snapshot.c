@@ -8,7 +8,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <ftw.h>
 #include <linux/fs.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -17,7 +19,8 @@
 struct snapshot {
     VEC(const char *) patterns;
     struct buf ignore_text;
-    struct buf path; /* from the project's folder */
+    struct buf path;   /* from the project's folder */
+    struct stat store; /* the folder of snapshots, which may lie in the project's */
     struct snapshot_stats stats;
     struct err *err;
 };
@@ -125,6 +128,10 @@ static int copy_entry(struct snapshot *s, int from, int to, const char *name, in
 
     if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return failed(s, "look at");
+    if (st.st_dev == s->store.st_dev && st.st_ino == s->store.st_ino) {
+        s->stats.skipped++;
+        return 0;
+    }
     if (++s->stats.files > SNAPSHOT_FILES_MAX)
         return err_set(s->err, ERR_LIMIT,
                        "the folder has more than %d files: name what the job does not need in %s",
@@ -179,6 +186,14 @@ static int copy_folder(struct snapshot *s, int from, int to, int depth)
     return result;
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+    (void)st;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
 int snapshot_take(const char *from, const char *to, struct snapshot_stats *ret, struct err *err)
 {
     struct snapshot s = {.err = err};
@@ -193,9 +208,13 @@ int snapshot_take(const char *from, const char *to, struct snapshot_stats *ret, 
     out = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (out < 0)
         return err_errno(err, errno, "cannot open %s", to);
+    if (fstatat(out, "..", &s.store, 0) < 0)
+        return err_errno(err, errno, "look at the folder of %s", to);
     result = read_ignore(&s, from);
     if (result == 0)
         result = copy_folder(&s, in, out, 0);
+    if (result < 0)
+        nftw(to, remove_one, 16, FTW_DEPTH | FTW_PHYS);
     *ret = s.stats;
     vec_done(&s.patterns);
     buf_done(&s.ignore_text);

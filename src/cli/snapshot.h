@@ -17,5 +17,6 @@ struct snapshot_stats {
 
 /* Copies folder `from` to the new folder `to`, without what .berthignore names (a pattern a line, as for a
  * shell; of a path from the project's folder where it has a slash, else of a name) and without .git,
- * __pycache__, .venv and such. Links are copied as links. ERR_LIMIT: it is too much for a snapshot. */
+ * __pycache__, .venv and such. Links are copied as links. Where `to` lies in `from`, the folder around it is
+ * left out. When it fails, `to` is removed. ERR_LIMIT: it is too much for a snapshot. */
 int snapshot_take(const char *from, const char *to, struct snapshot_stats *ret, struct err *err);

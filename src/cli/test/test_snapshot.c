@@ -65,6 +65,48 @@ static void copies_what_a_job_needs(void **state)
     remove_tree(dir);
 }
 
+static void leaves_snapshots_out_of_a_snapshot(void **state)
+{
+    char dir[] = "/tmp/berth-snapshot-XXXXXX";
+    CLEANUP(free) char *to = NULL;
+    struct snapshot_stats stats;
+    struct err err = {0};
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    to = mem_printf("%s/.local/share/berth/runs/now", dir);
+    put(dir, "train.py", "x = 1\n");
+    put(dir, ".local/share/berth/runs/earlier/train.py", "x = 0\n");
+    put(dir, ".local/share/other", "y\n");
+    assert_int_equal(snapshot_take(dir, to, &stats, &err), 0);
+    assert_true(there(to, "train.py") && there(to, ".local/share/other"));
+    assert_false(there(to, ".local/share/berth/runs"));
+    remove_tree(dir);
+}
+
+static void leaves_nothing_behind_when_it_fails(void **state)
+{
+    char dir[] = "/tmp/berth-snapshot-XXXXXX";
+    CLEANUP(free) char *from = NULL, *to = NULL;
+    CLEANUP(buf_done) struct buf deep = {0};
+    struct snapshot_stats stats;
+    struct err err = {0};
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    from = mem_printf("%s/project", dir);
+    to = mem_printf("%s/copy", dir);
+    for (int i = 0; i < SNAPSHOT_DEPTH_MAX + 2; i++)
+        buf_puts(&deep, "d/");
+    buf_puts(&deep, "file");
+    put(from, deep.data, "x");
+    put(from, "train.py", "x = 1\n");
+    assert_int_equal(snapshot_take(from, to, &stats, &err), -1);
+    assert_int_equal(err.code, ERR_LIMIT);
+    assert_false(there(dir, "copy"));
+    remove_tree(dir);
+}
+
 static void says_which_folder_is_missing(void **state)
 {
     struct snapshot_stats stats;
@@ -80,6 +122,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_what_a_job_needs),
+        cmocka_unit_test(leaves_snapshots_out_of_a_snapshot),
+        cmocka_unit_test(leaves_nothing_behind_when_it_fails),
         cmocka_unit_test(says_which_folder_is_missing),
     };
 
