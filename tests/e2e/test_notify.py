@@ -4,6 +4,7 @@ import email
 import email.policy
 import os
 import pwd
+import socket
 import stat
 import time
 
@@ -202,3 +203,29 @@ def test_settings_are_ones_own_and_kept(server):
     doc = as_user(server, "ann", "notify", "-o", "json").json()
     assert doc["mail"] == "ann@lab.example" and doc["kinds"] == ["failed"] and doc["default"] is False
     assert as_user(server, "ann", "notify", "set", "mail=", "-o", "json").json()["mail"] is None
+
+
+@needs_root
+def test_a_name_server_that_is_silent_holds_nobody_up(tmp_path):
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.9\noptions timeout:30\n")
+
+    class Daemon(harness.Daemon):
+        def args(self):
+            bind = f'mount --bind {tmp_path}/resolv.conf /etc/resolv.conf && exec "$@"'
+            return ["unshare", "-m", "sh", "-c", bind, "sh", *super().args()]
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        try:
+            silent.bind(("127.0.0.9", 53))
+        except OSError as trouble:
+            pytest.skip(f"no address for a name server: {trouble}")
+        with Daemon(tmp_path / "d") as daemon:
+            daemon.request("PUT", "/v1/notify?user=bob", {"webhook": "https://silent.example/x"})
+            daemon.post("/v1/notify/test?user=bob", {})
+            worst, waiting = 0, [{"tries": 0}]
+            while not waiting[0]["tries"]:  # until the time for connecting is over
+                start = time.monotonic()
+                waiting = daemon.get("/v1/notify?user=bob")["waiting"]
+                worst = max(worst, time.monotonic() - start)
+                time.sleep(0.02)
+            assert "Timeout" in waiting[0]["why"] and worst < 2 * harness.PATIENCE
