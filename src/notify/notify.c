@@ -23,6 +23,7 @@ struct entry {
     struct entry *next;
     uint64_t number;
     int64_t expires;
+    bool durable; /* nothing is sent that a crash could take back */
 };
 
 struct lane {
@@ -61,7 +62,7 @@ struct notify {
     size_t handler_count;
     struct map *lanes, *hosts;
     struct heap sleeping;
-    struct loop_timer *timer;
+    struct loop_timer *timer, *pumping; /* pumping: once for all that became durable together */
     struct host *ring, **ring_tail;
     struct notify_delivery *deliveries;
     size_t active, waiting;
@@ -193,6 +194,13 @@ static void lane_ready(struct notify *notify, struct lane *lane)
     }
 }
 
+/* Where its first message may be tried now. */
+static void lane_wake(struct notify *notify, struct lane *lane)
+{
+    if (lane->head && lane->head->durable && lane->place == HEAP_OUT)
+        lane_ready(notify, lane);
+}
+
 static void lane_sleep(struct notify *notify, struct lane *lane, int64_t delay)
 {
     lane->next_at = clock_monotonic() + delay;
@@ -208,7 +216,7 @@ static void on_timer(void *arg)
 
     while ((lane = heap_first(&notify->sleeping)) && lane->next_at <= now) {
         heap_remove(&notify->sleeping, lane);
-        lane_ready(notify, lane);
+        lane_wake(notify, lane);
     }
     set_timer(notify);
     pump(notify);
@@ -296,7 +304,7 @@ static bool start_first(struct notify *notify, struct lane *lane)
 
 static void start_lane(struct notify *notify, struct lane *lane)
 {
-    while (lane->head && !start_first(notify, lane)) {
+    while (lane->head && lane->head->durable && !start_first(notify, lane)) {
     }
     lane_forget(notify, lane);
 }
@@ -379,8 +387,7 @@ void notify_finished(struct notify_delivery *delivery, enum notify_result result
             give_up(notify, lane, why);
         else
             drop_first(notify, lane);
-        if (lane->head)
-            lane_ready(notify, lane);
+        lane_wake(notify, lane);
     }
     host_again(notify, host);
     lane_forget(notify, lane);
@@ -389,12 +396,13 @@ void notify_finished(struct notify_delivery *delivery, enum notify_result result
 
 /* ---- pushing ---- */
 
-static void append(struct notify *notify, struct lane *lane, uint64_t number, int64_t expires)
+static void append(struct notify *notify, struct lane *lane, uint64_t number, int64_t expires, bool durable)
 {
     struct entry *entry = NEW(struct entry);
 
     entry->number = number;
     entry->expires = expires;
+    entry->durable = durable;
     *lane->tail = entry;
     lane->tail = &entry->next;
     lane->len++;
@@ -403,10 +411,62 @@ static void append(struct notify *notify, struct lane *lane, uint64_t number, in
         notify->last_number = number;
 }
 
-static void pump_later(void *arg, const struct err *err)
+/* A message on its way to the disk. */
+struct pushed {
+    struct notify *notify;
+    uint64_t number;
+    char lane[];
+};
+
+static void take_back(struct notify *notify, struct lane *lane, struct entry **at)
 {
-    (void)err;
+    struct entry *entry = *at;
+
+    *at = entry->next;
+    if (!*at)
+        lane->tail = at;
+    lane->len--;
+    notify->waiting--;
+    free(entry);
+}
+
+/* Where the commit failed the store has undone it, and so do we. */
+static void on_pushed(void *arg, const struct err *err)
+{
+    struct pushed *pushed = arg;
+    struct notify *notify = pushed->notify;
+    struct lane *lane = map_get(notify->lanes, str_from(pushed->lane));
+    struct entry **at = lane ? &lane->head : NULL;
+
+    while (at && *at && (*at)->number != pushed->number)
+        at = &(*at)->next;
+    free(pushed);
+    if (!at || !*at)
+        return;
+    if (err)
+        take_back(notify, lane, at);
+    else
+        (*at)->durable = true;
+    lane_wake(notify, lane);
+    lane_forget(notify, lane);
+    if (!notify->stopped)
+        loop_timer_set(notify->pumping, 0);
+}
+
+static void pump_all(void *arg)
+{
     pump(arg);
+}
+
+static void wait_for_disk(struct notify *notify, const struct lane *lane, uint64_t number)
+{
+    size_t size = strlen(lane->name) + 1;
+    struct pushed *pushed = mem_alloc(sizeof(*pushed) + size);
+
+    pushed->notify = notify;
+    pushed->number = number;
+    memcpy(pushed->lane, lane->name, size);
+    store_defer(notify->config.store, on_pushed, pushed);
 }
 
 int notify_push(struct notify *notify, const struct notify_message *message, struct err *err)
@@ -431,10 +491,8 @@ int notify_push(struct notify *notify, const struct notify_message *message, str
     json_set(&arena, doc, "payload", *message->payload);
     json_write(&text, doc);
     store_value_set(notify->config.store, NOTIFY_TABLE, number_key(number, key), buf_view(&text));
-    append(notify, lane, number, expires);
-    if (lane->len == 1 && !lane->active)
-        lane_ready(notify, lane);
-    store_defer(notify->config.store, pump_later, notify); /* told to nobody before it is durable */
+    append(notify, lane, number, expires, false);
+    wait_for_disk(notify, lane, number);
     return 0;
 }
 
@@ -453,7 +511,7 @@ static void take_up(void *arg, const char *key, struct str value)
     append(notify,
            lane_need(notify, json_string_or(json_get(doc, "lane"), ""),
                      json_string_or(json_get(doc, "host"), "")),
-           number, expires);
+           number, expires, true);
 }
 
 void notify_start(struct notify *notify)
@@ -505,6 +563,7 @@ struct notify *notify_new(const struct notify_config *config)
     notify->hosts = map_new();
     heap_init(&notify->sleeping, sooner, offsetof(struct lane, place));
     notify->timer = loop_timer_new(config->loop, on_timer, notify);
+    notify->pumping = loop_timer_new(config->loop, pump_all, notify);
     notify->ring_tail = &notify->ring;
     return notify;
 }
@@ -515,6 +574,7 @@ void notify_stop(struct notify *notify)
         return;
     notify->stopped = true;
     loop_timer_stop(notify->timer);
+    loop_timer_stop(notify->pumping);
     for (struct notify_delivery *it = TAKE_PTR(notify->deliveries), *next; it; it = next) {
         next = it->next;
         it->handler->cancel(it->handler->arg, it);
@@ -540,5 +600,6 @@ void notify_free(struct notify *notify)
     map_free(notify->lanes);
     map_free(notify->hosts);
     loop_timer_free(notify->timer);
+    loop_timer_free(notify->pumping);
     free(notify);
 }

@@ -2,6 +2,7 @@
 #include "base/test/test.h"
 #include "base/vec.h"
 #include "notify/notify.h"
+#include "store/disk.h"
 
 /* A handler that notes what it is given and ends it when the test says so. */
 struct fixture {
@@ -219,6 +220,53 @@ static void test_a_day_of_tries_also_over_restarts_then_the_next_message(void **
     assert_int_equal(f->lost, 2);
 }
 
+static void test_nothing_is_sent_before_it_is_durable(void **state)
+{
+    struct fixture *f = *state;
+
+    push(f, "a", "h", "a1");
+    turn_until(f, 1);
+    push(f, "a", "h", "a2");
+    push(f, "b", "h", "b1");
+    finish(f, NOTIFY_DELIVERED); /* which looks for what is to be sent next */
+    assert_string_equal(f->seen, "a1 ");
+    turn_until(f, 2);
+    while (f->under_way.len)
+        finish(f, NOTIFY_DELIVERED);
+}
+
+/* On a disk of its own, whose commits can be made to fail. */
+static void test_what_the_disk_refused_is_not_sent_and_not_given_up(void **state)
+{
+    struct store_disk *disk = store_disk_new();
+    struct notify_lane_state lane;
+    struct err err = {0};
+    struct fixture f = {.loop = loop_new()};
+
+    (void)state;
+    assert_int_equal(store_open_disk(disk, f.loop, &f.store, &err), 0);
+    open_notify(&f, 0);
+    push(&f, "a", "h", "a1");
+    turn_until(&f, 1);
+    store_disk_fail(disk, 1);
+    push(&f, "a", "h", "a2");
+    push(&f, "b", "h", "b1");
+    for (int i = 0; i < 20; i++)
+        loop_turn(f.loop, 2, NULL);
+    finish(&f, NOTIFY_DELIVERED);
+    push(&f, "a", "h", "a3");
+    turn_until(&f, 1);
+    assert_string_equal(f.seen, "a1 a3 ");
+    notify_lane(f.notify, "b", &lane);
+    assert_int_equal(lane.waiting + (size_t)f.lost, 0);
+    notify_stop(f.notify);
+    store_close(f.store);
+    notify_free(f.notify);
+    vec_done(&f.under_way);
+    store_disk_free(disk);
+    loop_free(f.loop);
+}
+
 static void test_a_lane_takes_only_so_many(void **state)
 {
     struct fixture *f = *state;
@@ -241,6 +289,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_day_of_tries_also_over_restarts_then_the_next_message, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_is_sent_before_it_is_durable, setup, teardown),
+        cmocka_unit_test(test_what_the_disk_refused_is_not_sent_and_not_given_up),
         cmocka_unit_test_setup_teardown(test_a_lane_takes_only_so_many, setup, teardown),
     };
 
