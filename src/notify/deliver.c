@@ -231,19 +231,27 @@ static uint32_t kinds_of(const struct deliver *deliver, const struct json *setti
     return kinds;
 }
 
-static const char *lane_of(const char *user, const struct channel *channel, struct arena *arena)
+/* A lane for each place it goes to: what cannot be delivered to an old address does not hold up a new one. */
+static const char *lane_of(const char *user, const struct channel *channel, const char *to,
+                           struct arena *arena)
 {
-    return arena_printf(arena, DELIVER_LANE "%s/%s", channel->name, user);
+    uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+
+    for (const char *c = to; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+    return arena_printf(arena, DELIVER_LANE "%s/%016llx/%s", channel->name, (unsigned long long)hash, user);
 }
 
-static void show_waiting(const struct deliver *deliver, const char *user, struct arena *arena,
-                         struct json *list)
+static void show_waiting(const struct deliver *deliver, const char *user, const struct json *settings,
+                         struct arena *arena, struct json *list)
 {
     for (const struct channel *it = channels; it < channels + ARRAY_LEN(channels); it++) {
-        struct notify_lane_state state;
+        const char *to = json_get_string(settings, it->name);
+        struct notify_lane_state state = {0};
         struct json *out;
 
-        notify_lane(deliver->config.notify, lane_of(user, it, arena), &state);
+        if (to)
+            notify_lane(deliver->config.notify, lane_of(user, it, to, arena), &state);
         if (!state.waiting)
             continue;
         out = json_push_object(arena, list);
@@ -272,7 +280,7 @@ struct json *deliver_show(const struct deliver *deliver, const char *user, struc
     json_set_bool(arena, out, "default", !store_value(deliver->config.store, DELIVER_TABLE, user).s);
     json_set_bool(arena, out, "mailAllowed", deliver->sendmail && access(deliver->sendmail, X_OK) == 0);
     json_set_bool(arena, out, "commandAllowed", deliver->config.commands);
-    show_waiting(deliver, user, arena, json_set_array(arena, out, "waiting"));
+    show_waiting(deliver, user, settings, arena, json_set_array(arena, out, "waiting"));
     return out;
 }
 
@@ -361,7 +369,7 @@ static size_t send_item(struct deliver *deliver, const char *user, const struct 
         count++;
         if (notify_push(deliver->config.notify,
                         &(struct notify_message){.handler = it->name,
-                                                 .lane = lane_of(user, it, arena),
+                                                 .lane = lane_of(user, it, parcel.to, arena),
                                                  .host = it->host(&parcel),
                                                  .payload = it->pack(&parcel)},
                         &err) < 0)
@@ -412,6 +420,7 @@ void deliver_lost(struct deliver *deliver, const char *lane, const char *why, in
         return;
     str_split(&rest, '/', &part);
     str_split(&rest, '/', &channel);
+    str_split(&rest, '/', &part); /* the place */
     inbox_tell(
         deliver->config.inbox,
         &(struct inbox_item){

@@ -254,6 +254,20 @@ static void test_what_is_given_up_is_told_in_the_inbox_and_not_sent(void **state
                         "a message to your mail was given up: refused");
 }
 
+static void test_a_new_address_is_not_held_up_by_an_old_one(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(set(f, "ann", "{\"mail\":\"old@lab\"}", NULL), 0);
+    f->result = NOTIFY_RETRY;
+    happen(f, INBOX_FAILED, "ended with exit code 1");
+    assert_string_equal(settle(f), "mail old@lab: [berth] net failed\n");
+    f->result = NOTIFY_DELIVERED;
+    assert_int_equal(set(f, "ann", "{\"mail\":\"new@lab\"}", NULL), 0);
+    happen(f, INBOX_NOTICE, "its place was claimed");
+    assert_non_null(strstr(settle(f), "mail new@lab: [berth] net notice\n"));
+}
+
 static void test_wrong_settings_change_nothing(void **state)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -324,6 +338,7 @@ int main(void)
         CASE(test_what_a_job_wrote_calls_nobody_on_slack),
         CASE(test_the_address_of_a_webhook_is_not_shown),
         CASE(test_what_is_given_up_is_told_in_the_inbox_and_not_sent),
+        CASE(test_a_new_address_is_not_held_up_by_an_old_one),
         CASE(test_wrong_settings_change_nothing),
         cmocka_unit_test(test_a_mail_has_only_our_header),
         cmocka_unit_test(test_long_words_are_encoded_in_whole_characters),

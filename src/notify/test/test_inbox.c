@@ -1,6 +1,7 @@
 #include "base/mem.h"
 #include "base/test/test.h"
 #include "notify/inbox.h"
+#include "store/disk.h"
 
 struct fixture {
     struct loop *loop;
@@ -218,6 +219,34 @@ static void test_watchers_hear_once_it_is_durable(void **state)
     assert_int_equal(f->news, 1);
 }
 
+static void test_what_a_crash_took_back_is_told_again_and_what_it_left_is_not(void **state)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct store_disk *disk = store_disk_new();
+    struct fixture f = {.loop = loop_new()};
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(store_open_disk(disk, f.loop, &f.store, &err), 0);
+    f.inbox = inbox_new(f.store);
+    inbox_watch(f.inbox, on_news, &f);
+    assert_true(tell(&f, "alice", INBOX_FAILED, "uid-1", NULL));
+    settle(&f);
+    assert_true(tell(&f, "alice", INBOX_FAILED, "uid-2", NULL));
+    store_kill(f.store);
+    assert_int_equal(f.news, 1);
+    inbox_free(f.inbox);
+    assert_int_equal(store_open_disk(disk, f.loop, &f.store, &err), 0);
+    f.inbox = inbox_new(f.store);
+    assert_false(tell(&f, "alice", INBOX_FAILED, "uid-1", NULL));
+    assert_true(tell(&f, "alice", INBOX_FAILED, "uid-2", NULL));
+    assert_int_equal(json_len(list(&f, "alice", false, 0, &arena)), 2);
+    store_close(f.store);
+    inbox_free(f.inbox);
+    store_disk_free(disk);
+    loop_free(f.loop);
+}
+
 static void test_kinds_have_names_that_are_found(void **state)
 {
     enum inbox_kind kind;
@@ -246,6 +275,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_work_of_nobody_tells_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_long_text_is_cut_between_characters, setup, teardown),
         cmocka_unit_test_setup_teardown(test_watchers_hear_once_it_is_durable, setup, teardown),
+        cmocka_unit_test(test_what_a_crash_took_back_is_told_again_and_what_it_left_is_not),
         cmocka_unit_test(test_kinds_have_names_that_are_found),
     };
 
