@@ -4,6 +4,7 @@ names, shared processes, limits of disk. All on real containers."""
 import http.server
 import json
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -407,3 +408,32 @@ def test_a_grace_longer_than_any_time_is_no_end_at_once(node):
     assert get(node, "patient")["metadata"]["deletionTimestamp"].startswith("22")
     harness.wait(lambda: node.request("GET", "/api/v1/namespaces/default/pods/patient").code == 404, "it is gone")
     assert (node.data / "logs" / f"{uid}.log").read_text() == "ready\ncleaned\n"
+
+
+def test_the_folder_of_a_deleted_claim_goes_although_the_daemon_is_killed(node, tmp_path):
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "brief"},
+             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Mi"}}}}
+    create(node, claim, pod("fills", "mkdir -p /p/d && touch /p/d/1 /p/d/2", volumeMounts=[{"name": "p", "mountPath": "/p"}], spec={
+        "volumes": [{"name": "p", "persistentVolumeClaim": {"claimName": "brief"}}]}))
+    phase(node, "fills", "Succeeded")
+    volumes = node.data / "volumes"
+    name = node.kubectl("get", "pvc", "brief", "-o", "jsonpath={.spec.volumeName}").ok()
+    assert (volumes / name / "d" / "1").exists()
+    node.kubectl("delete", "pod", "fills").ok()
+    rm = tmp_path / "rm"  # one that hangs, so that the folder is still there when the daemon is killed
+    rm.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 1000\n")
+    rm.chmod(0o755)
+    node.stop()
+    path, node.env["PATH"] = node.env["PATH"], f"{tmp_path}:{node.env['PATH']}"
+    node.start()
+    node.env["PATH"] = path
+    node.kubectl("delete", "pvc", "brief", "--wait=false").ok()
+    harness.wait(lambda: not (volumes / name).exists(), "its name is free")
+    assert [entry for entry in os.listdir(volumes) if entry.endswith(name)]
+    node.kill9()
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    (volumes / "retained").mkdir()
+    node.start()
+    harness.wait(lambda: not [entry for entry in os.listdir(volumes) if entry.endswith(name)], "the folder is gone")
+    assert os.listdir(volumes) == ["retained"]
+    (volumes / "retained").rmdir()

@@ -136,6 +136,24 @@ static void remove_folders(struct local_engine *engine, const char *above)
         closedir(dir);
 }
 
+/* Folders of claims that were being removed. Others stay, even where no volume is known by their name: it may
+ * be one that was told to be retained, or of a database that has been lost. */
+static void remove_volumes(struct local_engine *engine)
+{
+    CLEANUP(free) char *volumes = mem_printf("%s/volumes", engine->data_dir);
+    DIR *dir = opendir(volumes);
+    const struct dirent *entry;
+
+    while (dir && (entry = readdir(dir))) {
+        CLEANUP(free) char *path = mem_printf("%s/%s", volumes, entry->d_name);
+
+        if (trash_is(entry->d_name))
+            sandbox_remove_tree(engine, path);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 void sweep_start(struct local_engine *engine)
 {
     adopt_all(engine);
@@ -147,4 +165,5 @@ void sweep_start(struct local_engine *engine)
     release_sweep(engine);
     remove_folders(engine, engine->data_dir);
     remove_folders(engine, engine->run_dir);
+    remove_volumes(engine);
 }
