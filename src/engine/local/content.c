@@ -1,36 +1,43 @@
-/* The files of configMap, secret, downwardAPI and projected volumes. As in Kubernetes, VOLUME/..data is a
- * link to a folder with all files, VOLUME/NAME a link to ..data/NAME: a change makes a new folder and swaps
- * the one link, so readers see either all old files or all new ones. */
+/* As in Kubernetes, VOLUME/..data is a link to a folder with all files, VOLUME/NAME a link to ..data/NAME: a
+ * change makes a new folder and swaps the one link, so readers see either all old files or all new ones. */
+#include "engine/local/content.h"
+
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "engine/local/internal.h"
+#include "base/map.h"
+#include "base/mem.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#define DEFAULT_MODE 0644
-#define DATA_LINK    "..data"
-#define FILES_MAX    16384
+#define DATA_LINK "..data"
+#define FILES_MAX 16384
 
-struct content_file {
-    const char *path;
-    struct str data;
-    mode_t mode;
-};
+struct content *content_new(const char *dir, uid_t owner, gid_t group)
+{
+    struct content *content = NEW(struct content);
 
-struct content {
-    struct local_pod *pod;
-    struct arena *arena;
-    VEC(struct content_file) files;
-    gid_t group;
-    int64_t mode; /* of the volume */
-    struct err *err;
-};
+    content->places = map_new();
+    content->dir = arena_strdup(&content->arena, dir);
+    content->owner = owner;
+    content->group = group;
+    return content;
+}
 
-/* ---- what there is to write ---- */
+void content_free(struct content *content)
+{
+    if (!content)
+        return;
+    map_free(content->places);
+    vec_done(&content->files);
+    arena_done(&content->arena);
+    free(content);
+}
 
 /* Paths were validated when the pod was made; what would lead out is refused here again. */
 static bool safe_path(const char *path)
@@ -45,106 +52,40 @@ static bool safe_path(const char *path)
     return true;
 }
 
-static int put(struct content *c, const char *path, struct str data, const struct json *mode_of)
+int content_put(struct content *content, const char *path, struct str data, mode_t mode, struct err *err)
 {
-    mode_t mode = (mode_t)json_int(json_get(mode_of, "mode"), c->mode) & 0777;
+    size_t place = (size_t)(uintptr_t)map_get(content->places, str_from(path));
+    struct content_file file = {
+        NULL, {arena_strndup(&content->arena, data.s ? data.s : "", data.len), data.len}, mode};
 
     if (!safe_path(path))
-        return err_set(c->err, ERR_INVALID, "path '%s' leads out of the volume", path);
-    if (c->files.len >= FILES_MAX)
-        return err_set(c->err, ERR_LIMIT, "more than %d files", FILES_MAX);
-    for (size_t i = 0; i < c->files.len; i++)
-        if (streq(c->files.v[i].path, path)) { /* a later source wins */
-            c->files.v[i] = (struct content_file){path, data, mode};
-            return 0;
-        }
-    vec_push(&c->files, (struct content_file){path, data, mode});
-    return 0;
-}
-
-static int put_object(struct content *c, const struct json *source, const char *name, bool secret)
-{
-    const char *kind = secret ? "secret" : "configmap";
-    const struct json *object = pod_find_object(c->pod, kind, name), *items = json_get(source, "items");
-    bool optional = json_bool(json_get(source, "optional"));
-    static const char *const members[] = {"data", "binaryData"};
-
-    if (!object)
-        return optional ? 0 : err_set(c->err, ERR_NOT_FOUND, "%s \"%s\" not found", kind, name);
-    JSON_EACH(items, it) {
-        const char *key = json_string_or(json_get(it, "key"), "");
-        struct str value = env_key(c->arena, object, secret, key);
-
-        if (!value.s && !optional)
-            return err_set(c->err, ERR_NOT_FOUND, "references non-existent %s key: %s",
-                           secret ? "secret" : "config", key);
-        if (value.s && put(c, json_string_or(json_get(it, "path"), ""), value, it) < 0)
-            return -1;
+        return err_set(err, ERR_INVALID, "path '%s' leads out of the volume", path);
+    if (place) {
+        file.path = content->files.v[place - 1].path;
+        content->files.v[place - 1] = file;
+        return 0;
     }
-    for (size_t i = 0; !json_len(items) && i < ARRAY_LEN(members); i++)
-        JSON_EACH_MEMBER(json_get(object, members[i]), it)
-            if (put(c, it->key, env_key(c->arena, object, secret, it->key), NULL) < 0)
-                return -1;
-    return 0;
-}
-
-static int put_downward(struct content *c, const struct json *source)
-{
-    struct env_world world = pod_world(c->pod);
-
-    JSON_EACH(json_get(source, "items"), it) {
-        const struct json *field = json_get(it, "fieldRef"), *resource = json_get(it, "resourceFieldRef");
-        const char *value = "";
-
-        if (field && env_field(c->arena, c->pod->doc, json_string_or(json_get(field, "fieldPath"), ""),
-                               &world, &value, c->err) < 0)
-            return -1;
-        if (resource && env_resource(c->arena, c->pod->doc, NULL, resource, &world, &value, c->err) < 0)
-            return -1;
-        if (put(c, json_string_or(json_get(it, "path"), ""), str_from(value), it) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int put_source(struct content *c, const struct json *from)
-{
-    const struct json *source;
-
-    if ((source = json_get(from, "configMap")))
-        return put_object(c, source, json_string_or(json_get(source, "name"), ""), false);
-    if ((source = json_get(from, "secret")))
-        return put_object(
-            c, source,
-            json_string_or(json_get(source, "secretName"), json_string_or(json_get(source, "name"), "")),
-            true);
-    if ((source = json_get(from, "downwardAPI")))
-        return put_downward(c, source);
-    if ((source = json_get(from, "serviceAccountToken"))) /* an identity that opens nothing: an empty file */
-        return put(c, json_string_or(json_get(source, "path"), ""), STR(""), NULL);
-    return 0;
-}
-
-static int collect(struct content *c, const struct json *volume)
-{
-    static const char *const sources[] = {"configMap", "secret", "downwardAPI", "projected"};
-
-    for (size_t i = 0; i < ARRAY_LEN(sources); i++)
-        c->mode = json_int(json_get(json_get(volume, sources[i]), "defaultMode"), c->mode);
-    if (!json_get(volume, "projected"))
-        return put_source(c, volume);
-    JSON_EACH(json_at(volume, "projected.sources"), it)
-        if (put_source(c, it) < 0)
-            return -1;
+    if (content->files.len >= FILES_MAX)
+        return err_set(err, ERR_LIMIT, "more than %d files", FILES_MAX);
+    file.path = arena_strdup(&content->arena, path);
+    vec_push(&content->files, file);
+    map_set(content->places, str_from(path), (void *)(uintptr_t)content->files.len);
     return 0;
 }
 
 /* ---- writing ---- */
 
-static int write_file(struct content *c, const char *dir, const struct content_file *file)
+/* One go at it: the thread's own memory, and where to say what went wrong. */
+struct content_swap {
+    const struct content *content;
+    struct arena arena;
+    struct err *err;
+};
+
+static int write_file(struct content_swap *c, const char *dir, const struct content_file *file)
 {
-    const char *full = arena_printf(c->arena, "%s/%s", dir, file->path);
-    char *folder = arena_strdup(c->arena, full);
+    const char *full = arena_printf(&c->arena, "%s/%s", dir, file->path);
+    char *folder = arena_strdup(&c->arena, full);
     mode_t mode = file->mode;
     CLEANUP(fd_close) int fd = -1;
 
@@ -154,9 +95,9 @@ static int write_file(struct content *c, const char *dir, const struct content_f
     fd = open(full, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || (file->data.len && write(fd, file->data.s, file->data.len) != (ssize_t)file->data.len))
         return err_errno(c->err, fd < 0 ? errno : ENOSPC, "write '%s'", full);
-    if (c->group && fchown(fd, (uid_t)-1, c->group) == 0)
+    if (c->content->group && fchown(fd, (uid_t)-1, c->content->group) == 0)
         mode |= mode >> 3 & 0040; /* the group may read it */
-    if (!c->pod->user.admin && fchown(fd, c->pod->user.uid, (gid_t)-1) < 0)
+    if (c->content->owner != (uid_t)-1 && fchown(fd, c->content->owner, (gid_t)-1) < 0)
         return err_errno(c->err, errno, "chown '%s'", full);
     return fchmod(fd, mode) < 0 ? err_errno(c->err, errno, "chmod '%s'", full) : 0;
 }
@@ -170,7 +111,7 @@ static bool same_file(const char *dir, const struct content_file *file)
            (!text.len || memcmp(text.data, file->data.s, text.len) == 0);
 }
 
-static size_t counted; /* by count_one: nftw has no argument for it */
+static _Thread_local size_t counted; /* by count_one: nftw has no argument for it */
 
 static int count_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
@@ -181,18 +122,18 @@ static int count_one(const char *path, const struct stat *st, int type, struct F
     return 0;
 }
 
-static bool unchanged(const struct content *c, const char *dir)
+static bool unchanged(const struct content *content, const char *dir)
 {
     CLEANUP(free) char *data = mem_printf("%s/" DATA_LINK "/.", dir);
 
     if (access(data, F_OK) < 0)
         return false;
-    VEC_EACH(&c->files, it)
+    VEC_EACH(&content->files, it)
         if (!same_file(dir, it))
             return false;
     counted = 0;
     nftw(data, count_one, 8, FTW_PHYS);
-    return counted == c->files.len;
+    return counted == content->files.len;
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -203,10 +144,10 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path) < 0 && errno != ENOENT;
 }
 
-static int link_to(struct content *c, const char *target, const char *dir, const char *name)
+static int link_to(struct content_swap *c, const char *target, const char *dir, const char *name)
 {
-    const char *path = arena_printf(c->arena, "%s/%s", dir, name);
-    const char *fresh = arena_printf(c->arena, "%s/..tmp", dir);
+    const char *path = arena_printf(&c->arena, "%s/%s", dir, name);
+    const char *fresh = arena_printf(&c->arena, "%s/..tmp", dir);
 
     unlink(fresh);
     if (symlink(target, fresh) < 0 || rename(fresh, path) < 0)
@@ -215,13 +156,13 @@ static int link_to(struct content *c, const char *target, const char *dir, const
 }
 
 /* VOLUME/first part of each path. */
-static int link_names(struct content *c, const char *dir)
+static int link_names(struct content_swap *c, const char *dir)
 {
-    VEC_EACH(&c->files, it) {
+    VEC_EACH(&c->content->files, it) {
         size_t len = strcspn(it->path, "/");
-        const char *name = arena_strndup(c->arena, it->path, len);
-        const char *target = arena_printf(c->arena, DATA_LINK "/%s", name);
-        const char *path = arena_printf(c->arena, "%s/%s", dir, name);
+        const char *name = arena_strndup(&c->arena, it->path, len);
+        const char *target = arena_printf(&c->arena, DATA_LINK "/%s", name);
+        const char *path = arena_printf(&c->arena, "%s/%s", dir, name);
         char there[512];
         ssize_t n = readlink(path, there, sizeof(there));
 
@@ -246,17 +187,17 @@ static void drop_names(const char *dir)
         closedir(folder);
 }
 
-static int swap(struct content *c, const char *dir)
+static int swap(struct content_swap *c, const char *dir)
 {
-    const char *name = arena_printf(c->arena, "..%lld", (long long)clock_now());
-    const char *fresh = arena_printf(c->arena, "%s/%s", dir, name);
-    const char *data = arena_printf(c->arena, "%s/" DATA_LINK, dir);
+    const char *name = arena_printf(&c->arena, "..%lld", (long long)clock_now());
+    const char *fresh = arena_printf(&c->arena, "%s/%s", dir, name);
+    const char *data = arena_printf(&c->arena, "%s/" DATA_LINK, dir);
     char old[256];
     ssize_t n = readlink(data, old, sizeof(old) - 1);
 
     if (dir_make(fresh, 0755, c->err) < 0)
         return -1;
-    VEC_EACH(&c->files, it)
+    VEC_EACH(&c->content->files, it)
         if (write_file(c, fresh, it) < 0) {
             nftw(fresh, remove_one, 8, FTW_DEPTH | FTW_PHYS);
             return -1;
@@ -267,20 +208,16 @@ static int swap(struct content *c, const char *dir)
     if (n > 0 && starts_with(old, "..")) {
         old[n] = '\0';
         if (!strchr(old, '/'))
-            nftw(arena_printf(c->arena, "%s/%s", dir, old), remove_one, 8, FTW_DEPTH | FTW_PHYS);
+            nftw(arena_printf(&c->arena, "%s/%s", dir, old), remove_one, 8, FTW_DEPTH | FTW_PHYS);
     }
     return 0;
 }
 
-int content_write(struct local_pod *pod, const struct json *volume, const char *dir, gid_t group,
-                  struct err *err)
+int content_apply(const struct content *content, struct err *err)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
-    struct content content = {.pod = pod, .arena = &arena, .group = group, .mode = DEFAULT_MODE, .err = err};
-    int result = collect(&content, volume);
+    struct content_swap work = {.content = content, .err = err};
+    int result = unchanged(content, content->dir) ? 0 : swap(&work, content->dir);
 
-    if (result == 0 && !unchanged(&content, dir))
-        result = swap(&content, dir);
-    vec_done(&content.files);
+    arena_done(&work.arena);
     return result;
 }

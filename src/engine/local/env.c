@@ -155,18 +155,25 @@ int env_resource(struct arena *arena, const struct json *pod, const struct json 
     return 0;
 }
 
-struct str env_key(struct arena *arena, const struct json *object, bool secret, const char *key)
+struct str env_value(struct arena *arena, const struct json *value, bool coded)
 {
-    struct str text = json_str(json_get(json_get(object, "data"), key)), none = {NULL, 0};
+    struct str text = json_str(value), none = {NULL, 0};
     CLEANUP(buf_done) struct buf raw = {0};
 
-    if (!secret && text.s)
+    if (!coded)
         return text;
-    if (!secret)
-        text = json_str(json_get(json_get(object, "binaryData"), key));
     if (!text.s || !buf_base64_decode(&raw, text))
         return none;
     return (struct str){arena_strndup(arena, raw.data ? raw.data : "", raw.len), raw.len};
+}
+
+struct str env_key(struct arena *arena, const struct json *object, bool secret, const char *key)
+{
+    const struct json *value = json_get(json_get(object, "data"), key);
+
+    if (secret || json_str(value).s)
+        return env_value(arena, value, secret);
+    return env_value(arena, json_get(json_get(object, "binaryData"), key), true);
 }
 
 /* ---- a container's env ---- */

@@ -31,5 +31,7 @@ int env_field(struct arena *arena, const struct json *pod, const char *path, con
 /* resourceFieldRef: limits.cpu … divided by divisor, rounded up. */
 int env_resource(struct arena *arena, const struct json *pod, const struct json *container,
                  const struct json *ref, const struct env_world *world, const char **ret, struct err *err);
+/* The value of a member of data (coded: of binaryData, or of a secret). {NULL}: it is no such text. */
+struct str env_value(struct arena *arena, const struct json *value, bool coded);
 /* One key of a map or secret; decoded. *ret {NULL}: not there. */
 struct str env_key(struct arena *arena, const struct json *object, bool secret, const char *key);

@@ -103,7 +103,9 @@ struct local_pod {
     bool has_turn, waits_turn; /* turns.c */
     struct settle *settle;     /* settle.c: under way */
     bool settled, wants_settled, status_changed, settle_failed;
-    int64_t stop_from;      /* monotonic: when its end began; 0: not yet */
+    int64_t stop_from; /* monotonic: when its end began; 0: not yet */
+    bool content_busy,
+        content_again;      /* gather.c: a thread writes files of its volumes; they have changed meanwhile */
     bool released;          /* it has lost its node: release.c */
     bool stale;             /* what an earlier daemon left of it belongs to an earlier binding */
     bool queued, dead;      /* dead: to be freed when nothing is pending */
@@ -304,7 +306,8 @@ void person_add(const char *rootfs, const struct pod_person *person);
 int volumes_prepare(struct local_pod *pod, struct err *err);
 /* A config map or secret has changed (name NULL: the pod itself): files that show it change, too. */
 void volumes_update(struct local_pod *pod, bool secret, const char *name);
-void volumes_remove(struct local_pod *pod); /* unmounts; the folder is removed by sandbox */
+void volumes_refresh(struct local_pod *pod); /* whatever they show */
+void volumes_remove(struct local_pod *pod);  /* unmounts; the folder is removed by sandbox */
 struct opens;
 struct mounts {
     VEC(struct runtime_mount) v;
@@ -348,9 +351,15 @@ int claims_make_dir(const char *dir, struct err *err); /* there already is fine 
 bool claims_use(const struct local_engine *engine, const char *path, int64_t *ret);
 void claims_sweep(struct local_engine *engine); /* numbers of folders that are gone */
 
-/* content.c: files of configMap, secret, downwardAPI and projected volumes. */
-int content_write(struct local_pod *pod, const struct json *volume, const char *dir, gid_t group,
-                  struct err *err);
+/* gather.c: files of configMap, secret, downwardAPI and projected volumes. */
+int gather_write(struct local_pod *pod, const struct json *volume, const char *dir, gid_t group,
+                 struct err *err);
+/* The same in a thread, for several volumes at once; *work NULL: the first. Where a thread is at it already
+ * (pod->content_busy) set content_again instead. */
+struct gather_work;
+int gather_add(struct gather_work **work, struct local_pod *pod, const struct json *volume, const char *dir,
+               gid_t group, struct err *err);
+void gather_send(struct local_pod *pod, struct gather_work *work); /* NULL is fine */
 
 /* hooks.c: fn is called once from the loop, unless the hook is freed before; why NULL: it went well, or its
  * time was up. False: there is nothing to do. limit_sec < 0: no limit. */

@@ -85,7 +85,9 @@ static bool has_content(const struct json *volume)
            json_get(volume, "projected");
 }
 
-static int prepare_one(struct local_pod *pod, const struct json *volume, struct err *err)
+/* later: its files are added to what a thread will write; NULL: they are written now. */
+static int prepare_one(struct local_pod *pod, const struct json *volume, struct gather_work **later,
+                       struct err *err)
 {
     const char *name = json_string_or(json_get(volume, "name"), "");
     CLEANUP(free) char *dir = volume_dir(pod, name);
@@ -99,13 +101,14 @@ static int prepare_one(struct local_pod *pod, const struct json *volume, struct 
         return make_empty(pod, empty, name, dir, err);
     if (has_secret(volume) && mount_memory(dir, "mode=0755,size=16m", err) < 0)
         return -1;
-    return content_write(pod, volume, dir, fs_group(pod), err);
+    return later ? gather_add(later, pod, volume, dir, fs_group(pod), err)
+                 : gather_write(pod, volume, dir, fs_group(pod), err);
 }
 
 int volumes_prepare(struct local_pod *pod, struct err *err)
 {
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
-        if (prepare_one(pod, it, err) < 0)
+        if (prepare_one(pod, it, NULL, err) < 0)
             return err_prefix(err, "cannot mount volume \"%s\"", json_string_or(json_get(it, "name"), ""));
     return 0;
 }
@@ -122,21 +125,50 @@ static bool shows(const struct json *from, bool secret, const char *name)
     return source && streq(its, name);
 }
 
+static bool is_concerned(const struct json *volume, bool secret, const char *name)
+{
+    bool concerned = shows(volume, secret, name);
+
+    JSON_EACH(json_at(volume, "projected.sources"), it)
+        concerned = concerned || shows(it, secret, name);
+    return concerned;
+}
+
+static void update_one(struct local_pod *pod, const struct json *volume, struct gather_work **work)
+{
+    struct err err = {0};
+
+    if (prepare_one(pod, volume, work, &err) < 0)
+        pod_event(pod, "Warning", "FailedMount", "cannot mount volume \"%s\": %s",
+                  json_string_or(json_get(volume, "name"), ""), err.msg);
+    arena_reset(&pod->scratch);
+}
+
 void volumes_update(struct local_pod *pod, bool secret, const char *name)
 {
+    struct gather_work *work = NULL;
+
     if (pod->sandbox != SANDBOX_READY)
         return;
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it) {
-        bool concerned = shows(it, secret, name);
-        struct err err = {0};
-
-        JSON_EACH(json_at(it, "projected.sources"), source)
-            concerned = concerned || shows(source, secret, name);
-        if (concerned && prepare_one(pod, it, &err) < 0)
-            pod_event(pod, "Warning", "FailedMount", "cannot mount volume \"%s\": %s",
-                      json_string_or(json_get(it, "name"), ""), err.msg);
+        if (!is_concerned(it, secret, name))
+            continue;
+        if (pod->content_busy)
+            pod->content_again = true;
+        else
+            update_one(pod, it, &work);
     }
-    arena_reset(&pod->scratch);
+    gather_send(pod, work);
+}
+
+void volumes_refresh(struct local_pod *pod)
+{
+    struct gather_work *work = NULL;
+
+    JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
+        if (pod->sandbox == SANDBOX_READY && has_content(it))
+            update_one(pod, it, &work);
+    gather_send(pod, work);
 }
 
 void volumes_remove(struct local_pod *pod)
