@@ -113,6 +113,11 @@ bool workload_runs(const struct workload *w);
  * largest card has as long as that has the peak. */
 uint32_t demand_measured_mib(int64_t peak_mib, uint32_t largest_card_mib);
 
+/* Whether its claim is its own place, to go on with. */
+static inline bool workload_resizing(const struct workload *w)
+{
+    return w->claim.len > 0 && (w->resizing || w->phase == PHASE_STOPPING);
+}
 /* GPUs it holds now. */
 uint32_t workload_gpus(const struct workload *w);
 /* A job in its last epoch is left alone: it would not notice a stop. */

@@ -70,7 +70,7 @@ static void keep_places(struct book *book, struct plan *plan)
     VEC_EACH(&book->leaving, job) {
         const struct workload *w = book_job(book, *job);
 
-        if (!w->resizing || w->claim.len == 0)
+        if (!workload_resizing(w))
             continue;
         if (space_fits(&book->space, &w->demand, w->claim))
             space_use(&book->space, &w->demand, w->claim, 1);
@@ -178,14 +178,14 @@ void decide_by_target(struct book *book, struct plan *plan)
     leaving_use(book, -1);
     keep_places(book, plan);
     VEC_EACH(&book->waiting, key)
-        if (key->special && book_job(book, key->job)->resizing)
+        if (key->special && workload_resizing(book_job(book, key->job)))
             place_waiting(book, key, plan);
     changed_use(book, -1);
     VEC_EACH(&book->running, key)
         if (changes(book, book_job(book, key->job), key->job))
             place_running(book, key, plan);
     VEC_EACH(&book->waiting, key)
-        if ((book->target.v[key->job] > 0 || key->special) && !book_job(book, key->job)->resizing)
+        if ((book->target.v[key->job] > 0 || key->special) && !workload_resizing(book_job(book, key->job)))
             place_waiting(book, key, plan);
     leaving_use(book, 1);
     VEC_EACH(&plan->actions, action)

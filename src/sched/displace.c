@@ -97,7 +97,7 @@ static void restore_one(struct book *book, const struct key *key, struct plan *p
 {
     const struct workload *w = book_job(book, key->job);
 
-    if (!w->resizing || w->claim.len == 0)
+    if (!workload_resizing(w))
         return;
     if (!w->blocked && space_fits(&book->space, &w->demand, w->claim)) {
         space_claim(&book->space, &w->demand, w->claim, 1);
@@ -117,7 +117,7 @@ bool has_claim(const struct book *book, uint32_t job)
 
 bool has_place(const struct book *book, uint32_t job)
 {
-    return book_job(book, job)->resizing && has_claim(book, job);
+    return workload_resizing(book_job(book, job)) && has_claim(book, job);
 }
 
 void claims_restore(struct book *book, struct plan *plan)

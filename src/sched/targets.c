@@ -45,7 +45,7 @@ int64_t targets_resized(struct book *book)
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);
 
-        if (w->phase == PHASE_STOPPING && w->resizing)
+        if (w->phase == PHASE_STOPPING && workload_resizing(w))
             taken += w->claim.len * card_milli(book, key->job);
     }
     for (size_t i = 0; i < book->waiting.len && specials > 0; i++) {
@@ -54,7 +54,7 @@ int64_t targets_resized(struct book *book)
         if (!book->waiting.v[i].special)
             continue;
         specials--;
-        if (!book_job(book, job)->resizing || cannot_start(book, job))
+        if (!workload_resizing(book_job(book, job)) || cannot_start(book, job))
             continue;
         book->target.v[job] = book_job(book, job)->claim.len;
         taken += book->target.v[job] * card_milli(book, job);
