@@ -4,12 +4,11 @@
  *     version            1
  *     boot               in which start of the machine it was last open
  *     lock               held by the process that has the store open
- *     layers/HEX/fs      a layer's files; meta.json beside it has its sizes
- *     images/HEX.json    an image: by the digest of its manifest; its time of change is its last use
- *     names/HEX.json     a name: by the sha256 of the normalised reference
- *     mounts/ID.json     a container's root file system that is mounted
- *     staging/JOB/       a pull under way; locks/HEX: layers being fetched; trash/: being deleted
- *     empty/             an empty folder, where overlayfs wants one layer more */
+ *     layers/HEX/fs      a layer's files; beside it meta.json with its sizes, and `implied`, the folders that
+ * it does not describe images/HEX.json    an image: by the digest of its manifest; its time of change is its
+ * last use names/HEX.json     a name: by the sha256 of the normalised reference mounts/ID.json     a
+ * container's root file system that is mounted staging/JOB/       a pull under way; locks/HEX: layers being
+ * fetched; trash/: being deleted empty/             an empty folder, where overlayfs wants one layer more */
 #pragma once
 
 #include "base/json.h"

@@ -668,6 +668,45 @@ static void make_old(const char *store, const char *id)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
+static void test_folders_that_a_layer_leaves_out_keep_owner_and_mode(void **state)
+{
+    static const struct tar_row base[] = {{'d', "tmp", .mode = 01777},
+                                          {'d', "home", .mode = 0755},
+                                          {'d', "home/me", .mode = 0700, .uid = 1234, .gid = 2345},
+                                          {'d', "gone", .mode = 0700}};
+    static const struct tar_row top[] = {
+        {'-', "tmp/x", "x"}, {'-', "home/me/deep/y", "y"}, {'-', "new/z", "z"}, {'d', "home", .mode = 0711}};
+    static const struct tar_row last[] = {{'-', "home/me/deep/w", "w"}};
+    static const struct fx_layer layers[] = {LAYER(base, "gzip"), LAYER(top, "gzip"), LAYER(last, "gzip")};
+    static const struct {
+        const char *path;
+        mode_t mode;
+        uid_t uid;
+    } rows[] = {{"tmp", 01777, 0},         {"home", 0711, 0}, {"home/me", 0700, 1234},
+                {"home/me/deep", 0755, 0}, {"new", 0755, 0},  {"gone", 0700, 0}};
+    struct images *images = fx_open(loop, "s-parents", NULL);
+    struct image_mount_spec spec = {.id = "c1", .dir = path_of("c-parents")};
+    CLEANUP(free) char *root = NULL;
+    struct err err = {0};
+
+    (void)state;
+    fx_layout(path_of("l-parents"), layers, ARRAY_LEN(layers), NULL, false);
+    expect_ok(fx_import(images, loop, path_of("l-parents"), "localhost/parents:v1"));
+    spec.image = images_find(images, "localhost/parents:v1");
+    if (image_mount(images, &spec, &root, &err) < 0)
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        CLEANUP(free) char *path = mem_printf("%s/%s", root, rows[i].path);
+        struct stat st;
+
+        assert_int_equal(stat(path, &st), 0);
+        if ((st.st_mode & 07777) != rows[i].mode || st.st_uid != rows[i].uid)
+            fail_msg("%s: %o of %u", rows[i].path, st.st_mode & 07777, st.st_uid);
+    }
+    assert_int_equal(image_unmount(images, "c1", true, &err), 0);
+    images_free(images);
+}
+
 static void test_collection_takes_what_nobody_needs(void **state)
 {
     struct images *images = store_with_image("s-gc");
@@ -877,6 +916,7 @@ int main(void)
         TEST(test_readonly_mount_takes_no_writes),
         TEST(test_many_layers_can_be_mounted),
         TEST(test_host_root_is_seen_and_not_changed),
+        TEST(test_folders_that_a_layer_leaves_out_keep_owner_and_mode),
         TEST(test_collection_takes_what_nobody_needs),
         TEST(test_killed_process_leaves_nothing_half_done),
         TEST(test_killed_at_any_moment_goes_on_where_it_was),

@@ -126,10 +126,20 @@ static void on_progress(void *arg, int64_t consumed)
     say(step->layers, step->i, IMAGE_STEP_UNPACKING, consumed);
 }
 
+static int write_implied(const char *temp, struct str implied, struct fail *fail)
+{
+    CLEANUP(free) char *path = mem_printf("%s/implied", temp);
+    CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0 || write(fd, implied.s, implied.len) != (ssize_t)implied.len)
+        return err_errno(&fail->err, errno, "write '%s'", path);
+    return 0;
+}
+
 /* Not synced here: work_record does that once for all layers, before the image is there. Layers without an
  * image are not believed after the machine was started anew. */
 static int publish(const struct layers *layers, size_t i, const char *temp,
-                   const struct unpack_counts *counts, struct fail *fail)
+                   const struct unpack_counts *counts, struct str implied, struct fail *fail)
 {
     const struct image_blob *blob = &layers->manifest->layers[i];
     CLEANUP(free) char *meta = mem_printf("%s/meta.json", temp);
@@ -140,6 +150,8 @@ static int publish(const struct layers *layers, size_t i, const char *temp,
     record_layer_meta(&text, blob->digest, blob->size, counts->bytes, counts->files);
     if (fd < 0 || write(fd, text.data, text.len) != (ssize_t)text.len)
         return err_errno(&fail->err, errno, "write '%s'", meta);
+    if (implied.len && write_implied(temp, implied, fail) < 0)
+        return -1;
     if (rename(temp, path) < 0 && errno != EEXIST && errno != ENOTEMPTY)
         return err_errno(&fail->err, errno, "rename '%s'", temp);
     return 0;
@@ -161,6 +173,7 @@ static int unpack_one(const struct layers *layers, size_t i, int blob, struct fa
     const char *digest = layers->manifest->layers[i].digest;
     CLEANUP(free) char *temp = mem_printf("%s/%s.layer", work->job, sum_hex(digest));
     CLEANUP(free) char *fs = mem_printf("%s/fs", temp);
+    CLEANUP(buf_done) struct buf implied = {0};
     struct step step = {layers, i};
     struct unpack_options options = {
         .bytes_max = unpacked_max(work, layers->manifest->layers[i].size),
@@ -168,6 +181,7 @@ static int unpack_one(const struct layers *layers, size_t i, int blob, struct fa
         .reserve_bytes = work->reserve_bytes,
         .progress = on_progress,
         .arg = &step,
+        .implied = &implied,
     };
     CLEANUP(fd_close) int root = -1;
     struct unpack_counts counts;
@@ -179,7 +193,7 @@ static int unpack_one(const struct layers *layers, size_t i, int blob, struct fa
         return err_errno(&fail->err, errno, "open '%s'", fs);
     if (lseek(blob, 0, SEEK_SET) < 0 || unpack_tar(blob, root, &options, &counts, fail) < 0)
         return -1;
-    return publish(layers, i, temp, &counts, fail);
+    return publish(layers, i, temp, &counts, buf_view(&implied), fail);
 }
 
 int layers_unpack(struct layers *layers, size_t i, int blob, const char *path, struct fail *fail)

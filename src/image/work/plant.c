@@ -40,6 +40,7 @@ struct plant {
     int parent;  /* folder of the last entry, and its path: most entries are neighbours */
     char *parent_path;
     VEC(struct folder_time) folders;
+    VEC(char *) implied; /* paths of folders that were made because something lies in them */
 };
 
 struct plant *plant_new(int root, const struct unpack_options *options)
@@ -67,6 +68,9 @@ void plant_free(struct plant *plant)
     VEC_EACH(&plant->folders, it)
         free(it->path);
     vec_done(&plant->folders);
+    VEC_EACH(&plant->implied, it)
+        free(*it);
+    vec_done(&plant->implied);
     free(plant);
 }
 
@@ -168,6 +172,7 @@ static int make_parents(struct plant *plant, const char *path, struct fail *fail
         if (next < 0 && (errno == ENOENT || errno == ENOTDIR)) {
             if (make_folder(dir, at, fail) < 0)
                 return -1;
+            vec_push(&plant->implied, mem_strdup(part));
             next = open_inside(plant->root, part);
         }
         if (next < 0)
@@ -473,6 +478,14 @@ int plant_other(struct plant *plant, const struct unpack_entry *entry, struct ar
     }
 }
 
+static bool is_described(const struct plant *plant, const char *path)
+{
+    VEC_EACH(&plant->folders, it)
+        if (streq(it->path, path))
+            return true;
+    return false;
+}
+
 void plant_end(struct plant *plant, struct unpack_counts *ret)
 {
     for (size_t i = plant->folders.len; i > 0; i--) {
@@ -483,5 +496,8 @@ void plant_end(struct plant *plant, struct unpack_counts *ret)
         if (dir >= 0)
             utimensat(dir, ".", folder->times, 0);
     }
+    VEC_EACH(&plant->implied, it)
+        if (plant->options->implied && !is_described(plant, *it))
+            buf_add(plant->options->implied, *it, strlen(*it) + 1);
     *ret = plant->counts;
 }

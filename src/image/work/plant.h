@@ -18,5 +18,5 @@ int plant_data(struct plant *plant, int fd, const void *block, size_t len, int64
 int plant_file_end(struct plant *plant, int fd, struct archive_entry *from, struct fail *fail);
 int plant_other(struct plant *plant, const struct unpack_entry *entry, struct archive_entry *from,
                 struct fail *fail); /* everything but files */
-/* Times of folders, which their entries have changed; what it came to. */
+/* Times of folders, which their entries have changed; folders that were not described; what it came to. */
 void plant_end(struct plant *plant, struct unpack_counts *ret);

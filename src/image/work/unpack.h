@@ -8,7 +8,7 @@
  * below. */
 #pragma once
 
-#include "base/str.h"
+#include "base/buf.h"
 #include "image/work/fail.h"
 
 #define UNPACK_PATH_MAX 4096
@@ -39,6 +39,8 @@ struct unpack_options {
     int64_t reserve_bytes;                         /* of disk space to leave */
     void (*progress)(void *arg, int64_t consumed); /* bytes of the tar as stored; may be NULL */
     void *arg;
+    struct buf
+        *implied; /* gets the paths of folders that the tar leaves out, each with its NUL; may be NULL */
 };
 
 struct unpack_counts {

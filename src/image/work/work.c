@@ -187,6 +187,8 @@ int work_record(const struct work *work, const char *id, const char *digest,
         if (!record_layer_here(work->dir, layers[i].digest, &layers[i].unpacked))
             return fail_set(fail, IMAGE_FAIL_OTHER, "layer %s has vanished", layers[i].digest);
     }
+    if (parents_adopt(work, manifest, fail) < 0)
+        return -1;
     record_image_write(&text, id, digest, config, (struct record_layers){layers, manifest->layers_len},
                        clock_now());
     store = open(work->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -67,6 +67,8 @@ void layers_done(struct layers *layers); /* waits for those, lets go of all laye
 /* Whether all bytes still to come fit on the disk. */
 int layers_check_space(const struct layers *layers, struct fail *fail);
 
+/* Gives folders that layers do not describe the owner and mode that they have in the layers below. */
+int parents_adopt(const struct work *work, const struct image_manifest *manifest, struct fail *fail);
 /* The image's file and its name's: the last step. */
 int work_record(const struct work *work, const char *id, const char *digest,
                 const struct image_manifest *manifest, const struct json *config, struct fail *fail);
