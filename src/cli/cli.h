@@ -149,6 +149,10 @@ int cli_print(struct cli *cli, const char *target);
 /* The sentence and the exit code of an answer that is no 2xx. */
 const char *reply_message(struct cli *cli, const struct reply *reply);
 int reply_exit(const struct reply *reply);
+/* Says the sentence of a refusal with that body; the exit code, never CLI_OK. */
+int cli_refused(struct cli *cli, int status, struct str body);
+/* Who the daemon says that we are: status.userInfo of the answer. */
+int cli_whoami(struct cli *cli, struct reply *ret);
 
 /* Takes the connection over for one of the daemon's byte streams (machine/machine.h); client_read and
  * client_write then. */
@@ -190,6 +194,11 @@ struct column {
 };
 void print_columns(struct cli *cli, const struct json *items, const struct column *columns, size_t count,
                    FILE *out);
+/* What target answers, by -o: the list `key` of it as a table, or the whole as it is. */
+int cli_list(struct cli *cli, const struct args *args, const char *target, const char *key,
+             const struct column *columns, size_t count);
+/* What target answers, by -o; fallback where that is not given. */
+int cli_show(struct cli *cli, const struct args *args, const char *target, enum output fallback);
 /* A meta.k8s.io Table. show_namespace adds a first column. */
 void print_table(struct cli *cli, const struct json *table, bool wide, bool show_namespace, bool headers,
                  FILE *out);

@@ -240,6 +240,14 @@ int reply_exit(const struct reply *reply)
     }
 }
 
+int cli_refused(struct cli *cli, int status, struct str body)
+{
+    struct reply reply = {.status = status};
+
+    (void)json_parse(body, &cli->arena, &reply.doc, NULL, NULL);
+    return cli_fail(reply_exit(&reply) ? reply_exit(&reply) : CLI_FAILED, "%s", reply_message(cli, &reply));
+}
+
 int cli_call(struct cli *cli, const struct call *call, struct reply *ret)
 {
     int code = cli_ask(cli, call, ret);
@@ -298,36 +306,38 @@ static int print_piece(void *arg, struct str data)
 int cli_print(struct cli *cli, const char *target)
 {
     struct printing printing = {0};
-    struct reply reply = {0};
     struct err err = {0};
     int code = CLI_OK;
 
     if (client_stream(cli->client, "GET", target, NULL, 0, (struct str){0}, &printing.status, print_piece,
                       &printing, &err) < 0)
         code = cli_fail(CLI_FAILED, "%s", err.msg);
-    reply.status = printing.status;
-    if (code == CLI_OK && reply_exit(&reply) != CLI_OK) {
-        (void)json_parse(buf_view(&printing.refusal), &cli->arena, &reply.doc, NULL, NULL);
-        code = cli_fail(reply_exit(&reply), "%s", reply_message(cli, &reply));
-    }
+    if (code == CLI_OK && reply_exit(&(struct reply){.status = printing.status}) != CLI_OK)
+        code = cli_refused(cli, printing.status, buf_view(&printing.refusal));
     buf_done(&printing.refusal);
     return code;
 }
 
-const char *cli_namespace(struct cli *cli, const struct args *args, int *code)
+int cli_whoami(struct cli *cli, struct reply *ret)
 {
     static const char review[] =
         "{\"apiVersion\":\"authentication.k8s.io/v1\",\"kind\":\"SelfSubjectReview\"}";
+
+    return cli_call(cli,
+                    &(struct call){.method = "POST",
+                                   .target = "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                                   .body = {review, sizeof(review) - 1}},
+                    ret);
+}
+
+const char *cli_namespace(struct cli *cli, const struct args *args, int *code)
+{
     const char *given = args_get(args, "namespace"), *user;
     struct reply reply;
 
     if (given)
         return given;
-    *code = cli_call(cli,
-                     &(struct call){.method = "POST",
-                                    .target = "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-                                    .body = {review, sizeof(review) - 1}},
-                     &reply);
+    *code = cli_whoami(cli, &reply);
     if (*code != CLI_OK)
         return NULL;
     user = json_at_string(reply.doc, "status.userInfo.username");

@@ -275,18 +275,13 @@ static int upgrade(struct cli *cli, const char *target)
     static const struct http_header headers[] = {
         {"Connection", "Upgrade"}, {"Upgrade", PROTOCOL}, {"User-Agent", "berth/" BERTH_VERSION}};
     struct client_answer answer = {.status = 0};
-    struct reply reply = {0};
     struct err err = {0};
     int code = CLI_OK;
 
     if (client_upgrade(cli->client, "GET", target, headers, ARRAY_LEN(headers), &answer, &err) < 0)
         return cli_fail(CLI_FAILED, "%s", err.msg);
-    if (answer.status != 101) {
-        reply.status = answer.status;
-        (void)json_parse(buf_view(&answer.body), &cli->arena, &reply.doc, NULL, NULL);
-        code = reply_exit(&reply) ? reply_exit(&reply) : CLI_FAILED;
-        cli_fail(code, "%s", reply_message(cli, &reply));
-    }
+    if (answer.status != 101)
+        code = cli_refused(cli, answer.status, buf_view(&answer.body));
     client_answer_done(&answer);
     return code;
 }

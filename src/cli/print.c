@@ -151,6 +151,43 @@ void print_columns(struct cli *cli, const struct json *items, const struct colum
     grid_done(&grid);
 }
 
+static int get_output(struct cli *cli, const struct args *args, const char *target, enum output *output,
+                      struct reply *reply)
+{
+    struct err err = {0};
+
+    if (output_from(args, output, &err) < 0)
+        return cli_usage_error(args->verb, "%s", err.msg);
+    return cli_get(cli, target, reply);
+}
+
+int cli_list(struct cli *cli, const struct args *args, const char *target, const char *key,
+             const struct column *columns, size_t count)
+{
+    enum output output;
+    struct reply reply;
+    int code = get_output(cli, args, target, &output, &reply);
+
+    if (code != CLI_OK)
+        return code;
+    if (output != OUTPUT_TABLE)
+        print_doc(reply.doc, output, stdout);
+    else
+        print_columns(cli, json_get(reply.doc, key), columns, count, stdout);
+    return CLI_OK;
+}
+
+int cli_show(struct cli *cli, const struct args *args, const char *target, enum output fallback)
+{
+    enum output output;
+    struct reply reply;
+    int code = get_output(cli, args, target, &output, &reply);
+
+    if (code == CLI_OK)
+        print_doc(reply.doc, output == OUTPUT_TABLE ? fallback : output, stdout);
+    return code;
+}
+
 static const char *upper(struct cli *cli, const char *text)
 {
     char *copy = arena_strdup(&cli->arena, text);

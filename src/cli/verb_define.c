@@ -49,37 +49,17 @@ int verb_define_list(struct cli *cli, const struct args *args)
                                             {"AGE", "created", CELL_AGE},
                                             {"DESCRIPTION", "description", CELL_TEXT}};
     CLEANUP(buf_done) struct buf target = {0};
-    enum output output;
-    struct reply reply;
-    int code = task_output(args, &output);
 
-    if (code != CLI_OK)
-        return code;
     task_target(args, &target, "/v1/task-definitions", "", "");
-    code = cli_get(cli, target.data, &reply);
-    if (code != CLI_OK)
-        return code;
-    if (output != OUTPUT_TABLE)
-        print_doc(reply.doc, output, stdout);
-    else
-        print_columns(cli, json_get(reply.doc, "task_definitions"), columns, ARRAY_LEN(columns), stdout);
-    return CLI_OK;
+    return cli_list(cli, args, target.data, "task_definitions", columns, ARRAY_LEN(columns));
 }
 
 static int show(struct cli *cli, const struct args *args, const char *rest, enum output fallback)
 {
     CLEANUP(buf_done) struct buf target = {0};
-    enum output output;
-    struct reply reply;
-    int code = task_output(args, &output);
 
-    if (code != CLI_OK)
-        return code;
     task_target(args, &target, PREFIX, args->rest[0], rest);
-    code = cli_get(cli, target.data, &reply);
-    if (code == CLI_OK)
-        print_doc(reply.doc, output == OUTPUT_TABLE ? fallback : output, stdout);
-    return code;
+    return cli_show(cli, args, target.data, fallback);
 }
 
 int verb_define_show(struct cli *cli, const struct args *args)

@@ -34,7 +34,6 @@ int socket_open(struct cli *cli, struct socket *s, const char *target, const cha
 {
     CLEANUP(buf_done) struct buf key = {0};
     struct client_answer answer = {.status = 0};
-    struct reply reply = {0};
     struct err err = {0};
     char raw[16], accept[29];
     int code = CLI_OK;
@@ -54,10 +53,7 @@ int socket_open(struct cli *cli, struct socket *s, const char *target, const cha
     if (client_upgrade(cli->client, "GET", target, headers, ARRAY_LEN(headers), &answer, &err) < 0)
         return cli_fail(CLI_FAILED, "%s", err.msg);
     if (answer.status != 101) {
-        reply.status = answer.status;
-        (void)json_parse(buf_view(&answer.body), &cli->arena, &reply.doc, NULL, NULL);
-        code = reply_exit(&reply) ? reply_exit(&reply) : CLI_FAILED;
-        cli_fail(code, "%s", reply_message(cli, &reply));
+        code = cli_refused(cli, answer.status, buf_view(&answer.body));
     } else if (!has_header(&answer, "Sec-WebSocket-Accept", accept) ||
                !has_header(&answer, "Sec-WebSocket-Protocol", protocol)) {
         code = cli_fail(CLI_FAILED, "%s does not speak %s", cli->where, protocol);

@@ -119,40 +119,20 @@ int verb_task_list(struct cli *cli, const struct args *args)
                                              {"status", "status"},
                                              {"limit", "limit"}};
     CLEANUP(buf_done) struct buf target = {0};
-    enum output output;
-    struct reply reply;
-    int code = task_output(args, &output);
 
-    if (code != CLI_OK)
-        return code;
     task_target(args, &target, "/v1/jobs", "", "");
     for (size_t i = 0; i < ARRAY_LEN(filters); i++)
         if (args_has(args, filters[i][0]))
             task_param(&target, filters[i][1], args_get(args, filters[i][0]));
-    code = cli_get(cli, target.data, &reply);
-    if (code != CLI_OK)
-        return code;
-    if (output != OUTPUT_TABLE)
-        print_doc(reply.doc, output, stdout);
-    else
-        print_columns(cli, json_get(reply.doc, "jobs"), columns, ARRAY_LEN(columns), stdout);
-    return CLI_OK;
+    return cli_list(cli, args, target.data, "jobs", columns, ARRAY_LEN(columns));
 }
 
 int verb_task_show(struct cli *cli, const struct args *args)
 {
     CLEANUP(buf_done) struct buf target = {0};
-    enum output output;
-    struct reply reply;
-    int code = task_output(args, &output);
 
-    if (code != CLI_OK)
-        return code;
     task_target(args, &target, PREFIX, args->rest[0], "");
-    code = cli_get(cli, target.data, &reply);
-    if (code == CLI_OK)
-        print_doc(reply.doc, output == OUTPUT_TABLE ? OUTPUT_YAML : output, stdout);
-    return code;
+    return cli_show(cli, args, target.data, OUTPUT_YAML);
 }
 
 /* ---- logs ---- */

@@ -8,19 +8,8 @@ int verb_template_list(struct cli *cli, const struct args *args)
 {
     static const struct column columns[] = {
         {"NAME", "name", CELL_TEXT}, {"AGE", "created", CELL_AGE}, {"DESCRIPTION", "description", CELL_TEXT}};
-    enum output output;
-    struct reply reply;
-    int code = task_output(args, &output);
 
-    if (code == CLI_OK)
-        code = cli_get(cli, "/v1/task-templates", &reply);
-    if (code != CLI_OK)
-        return code;
-    if (output != OUTPUT_TABLE)
-        print_doc(reply.doc, output, stdout);
-    else
-        print_columns(cli, json_get(reply.doc, "task_templates"), columns, ARRAY_LEN(columns), stdout);
-    return CLI_OK;
+    return cli_list(cli, args, "/v1/task-templates", "task_templates", columns, ARRAY_LEN(columns));
 }
 
 int verb_template_show(struct cli *cli, const struct args *args)

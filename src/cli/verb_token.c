@@ -48,21 +48,8 @@ int verb_token_list(struct cli *cli, const struct args *args)
                                             {"AGE", "created", CELL_AGE},
                                             {"EXPIRES", "expires", CELL_TEXT},
                                             {"DESCRIPTION", "description", CELL_TEXT}};
-    enum output output;
-    struct reply reply;
-    struct err err = {0};
-    int code;
 
-    if (output_from(args, &output, &err) < 0)
-        return cli_usage_error(args->verb, "%s", err.msg);
-    code = cli_get(cli, "/v1/tokens", &reply);
-    if (code != CLI_OK)
-        return code;
-    if (output != OUTPUT_TABLE)
-        print_doc(reply.doc, output, stdout);
-    else
-        print_columns(cli, json_get(reply.doc, "items"), columns, ARRAY_LEN(columns), stdout);
-    return CLI_OK;
+    return cli_list(cli, args, "/v1/tokens", "items", columns, ARRAY_LEN(columns));
 }
 
 int verb_token_revoke(struct cli *cli, const struct args *args)

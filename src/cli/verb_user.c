@@ -95,19 +95,6 @@ int verb_user_list(struct cli *cli, const struct args *args)
 {
     static const struct column columns[] = {
         {"NAME", "name", CELL_TEXT}, {"PODS", "pods", CELL_TEXT}, {"JOBS", "jobs", CELL_TEXT}};
-    enum output output;
-    struct reply reply;
-    struct err err = {0};
-    int code;
 
-    if (output_from(args, &output, &err) < 0)
-        return cli_usage_error(args->verb, "%s", err.msg);
-    code = cli_get(cli, "/v1/users", &reply);
-    if (code != CLI_OK)
-        return code;
-    if (output != OUTPUT_TABLE)
-        print_doc(reply.doc, output, stdout);
-    else
-        print_columns(cli, json_get(reply.doc, "items"), columns, ARRAY_LEN(columns), stdout);
-    return CLI_OK;
+    return cli_list(cli, args, "/v1/users", "items", columns, ARRAY_LEN(columns));
 }
