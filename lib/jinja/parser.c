@@ -761,40 +761,34 @@ static int parse_not(struct parser *p, struct node **ret)
     return 0;
 }
 
-static int parse_and(struct parser *p, struct node **ret)
+/* Operands with that word between them, from left to right. */
+static int parse_chain(struct parser *p, const char *word, enum node_kind kind,
+                       int (*operand)(struct parser *p, struct node **ret), struct node **ret)
 {
     uint32_t line = start_line(p);
     struct node *left, *right = NULL;
     int more;
 
-    if (parse_not(p, &left) < 0)
+    if (operand(p, &left) < 0)
         return -1;
-    while ((more = p_skip_name(p, "and")) == 1) {
-        if (parse_not(p, &right) < 0)
+    while ((more = p_skip_name(p, word)) == 1) {
+        if (operand(p, &right) < 0)
             return -1;
-        binary(p, N_AND, left, right, line, &left);
+        binary(p, kind, left, right, line, &left);
         line = p->tok.line;
     }
     *ret = left;
     return more;
 }
 
+static int parse_and(struct parser *p, struct node **ret)
+{
+    return parse_chain(p, "and", N_AND, parse_not, ret);
+}
+
 static int parse_or(struct parser *p, struct node **ret)
 {
-    uint32_t line = start_line(p);
-    struct node *left, *right = NULL;
-    int more;
-
-    if (parse_and(p, &left) < 0)
-        return -1;
-    while ((more = p_skip_name(p, "or")) == 1) {
-        if (parse_and(p, &right) < 0)
-            return -1;
-        binary(p, N_OR, left, right, line, &left);
-        line = p->tok.line;
-    }
-    *ret = left;
-    return more;
+    return parse_chain(p, "or", N_OR, parse_and, ret);
 }
 
 static bool ends_expression(enum tok_type type)
