@@ -346,11 +346,12 @@ static void run_exited(struct queue *queue, struct unit *unit, struct run_pods *
                  : run->lost   ? mem_strdup("its run was lost: the machine or its container went away")
                  : run->status ? end_text(queue, &run->bad, run->bad_uid)
                                : NULL;
+    CLEANUP(free) char *uid = mem_strdup(unit->uid); /* the unit is gone where the job is over */
 
     step_unit(queue, unit,
               (struct life_event){
                   .type = LIFE_EXIT, .status = run->status, .text = text, .lost = gone || run->lost});
-    if (unit_find(queue, run->unit->uid) && phase_is_waiting(unit_w(unit)->phase))
+    if (unit_find(queue, uid) && phase_is_waiting(unit_w(unit)->phase))
         delete_pods(queue, run->pods.v, run->pods.len, -1);
 }
 
