@@ -21,58 +21,85 @@ static bool is_admin_of(const char *by, const char *user)
     return starts_with(by, "system:") && streq(user, ADMIN_USER);
 }
 
+/* What makes it the same thing when a step is done again: which run or pod it happened to, and of what comes
+ * back by itself only what is new. */
+static const char *once_of(const struct unit *unit, const struct life_effect *effect, struct arena *arena)
+{
+    switch (effect->tell) {
+    case TELL_PREEMPTED:
+    case TELL_OVER_MEMORY:
+        return unit->kind == KIND_POD ? unit->uid : arena_printf(arena, "%u", effect->job->run);
+    case TELL_NOTICE:
+        return arena_printf(arena, "%lld", (long long)(effect->stop ? effect->stop->since_ms : 0));
+    case TELL_CANNOT_START: /* it is tried again and again, each time with other words: told once until it
+                               runs */
+        return arena_printf(arena, "%u", effect->job->w.restarts);
+    default:
+        return NULL;
+    }
+}
+
 static void tell(struct queue *queue, const struct unit *unit, enum inbox_kind kind,
-                 const struct life_effect *effect, const char *by, bool again)
+                 const struct life_effect *effect, const char *by, const char *by_job)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+
+    inbox_tell(queue->config.inbox, &(struct inbox_item){.user = effect->job->w.user,
+                                                         .kind = kind,
+                                                         .job = unit_row(unit),
+                                                         .ns = unit->ns,
+                                                         .name = unit->job ? unit->job_name : unit->name,
+                                                         .text = effect->text,
+                                                         .by = by,
+                                                         .by_job = by_job,
+                                                         .once = once_of(unit, effect, &arena),
+                                                         .at_ms = queue_now(queue)});
+}
+
+/* A stop, which is for somebody's job. */
+static void tell_stop(struct queue *queue, const struct unit *unit, enum inbox_kind kind,
+                      const struct life_effect *effect)
 {
     const struct life_stop *stop = effect->stop;
-    char run[24];
 
-    snprintf(run, sizeof(run), "%u", effect->job->run);
-    inbox_tell(queue->config.inbox,
-               &(struct inbox_item){.user = effect->job->w.user,
-                                    .kind = kind,
-                                    .job = unit_row(unit),
-                                    .ns = unit->ns,
-                                    .name = unit->job ? unit->job_name : unit->name,
-                                    .text = effect->text,
-                                    .by = by ? by : user_of(queue, stop ? stop->by : NULL),
-                                    .by_job = stop ? stop->by_name : NULL,
-                                    .once = !again                   ? NULL
-                                            : unit->kind == KIND_POD ? unit->uid
-                                                                     : run,
-                                    .at_ms = queue_now(queue)});
+    tell(queue, unit, kind, effect, user_of(queue, stop ? stop->by : NULL), stop ? stop->by_name : NULL);
+}
+
+static void tell_cancelled(struct queue *queue, const struct unit *unit, const struct life_effect *effect)
+{
+    const char *by = starts_with(effect->text, CANCELLED_BY) ? effect->text + strlen(CANCELLED_BY) : NULL;
+
+    if (by && !is_admin_of(by, effect->job->w.user))
+        tell(queue, unit, INBOX_CANCELLED, effect, by, NULL);
 }
 
 void told_effect(struct queue *queue, const struct unit *unit, const struct life_effect *effect)
 {
-    const struct life_stop *stop = effect->stop;
-
     switch (effect->tell) {
     case TELL_PREEMPTED:
-        tell(queue, unit, stop && stop->kind == STOP_RESIZE ? INBOX_RESIZED : INBOX_PREEMPTED, effect, NULL,
-             true);
+        tell_stop(queue, unit,
+                  effect->stop && effect->stop->kind == STOP_RESIZE ? INBOX_RESIZED : INBOX_PREEMPTED,
+                  effect);
         break;
     case TELL_NOTICE:
-        tell(queue, unit, INBOX_NOTICE, effect, NULL, true);
+        tell_stop(queue, unit, INBOX_NOTICE, effect);
         break;
     case TELL_OVER_MEMORY:
-        tell(queue, unit, INBOX_OVER_MEMORY, effect, NULL, true);
+        tell(queue, unit, INBOX_OVER_MEMORY, effect, NULL, NULL);
         break;
     case TELL_CANNOT_START:
-        tell(queue, unit, INBOX_CANNOT_START, effect, NULL, true);
+        tell(queue, unit, INBOX_CANNOT_START, effect, NULL, NULL);
         break;
     case TELL_FAILED:
         if (!unit->job) /* a Job tells when it has ended */
-            tell(queue, unit, INBOX_FAILED, effect, NULL, false);
+            tell(queue, unit, INBOX_FAILED, effect, NULL, NULL);
         break;
     case TELL_SUCCEEDED:
         if (!unit->job)
-            tell(queue, unit, INBOX_SUCCEEDED, effect, NULL, false);
+            tell(queue, unit, INBOX_SUCCEEDED, effect, NULL, NULL);
         break;
     case TELL_CANCELLED:
-        if (starts_with(effect->text, CANCELLED_BY) &&
-            !is_admin_of(effect->text + strlen(CANCELLED_BY), effect->job->w.user))
-            tell(queue, unit, INBOX_CANCELLED, effect, effect->text + strlen(CANCELLED_BY), false);
+        tell_cancelled(queue, unit, effect);
         break;
     default:
         break;

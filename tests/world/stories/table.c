@@ -77,6 +77,18 @@ static void bad_priority(struct world *world)
 
 /* ---- stuck starts ---- */
 
+/* How often a user's inbox says so. */
+static unsigned told(struct world *world, int64_t user, const char *kind)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct json *box = inbox_list(world->inbox, story_users[user], false, 0, &arena);
+    unsigned count = 0;
+
+    JSON_EACH(json_get(box, "items"), it)
+        count += streq(json_get_string(it, "kind"), kind);
+    return count;
+}
+
 static void mistyped_image(struct world *world)
 {
     SUBMIT(world, POD(1, ANN, 3600), .fault = FAULT_IMAGE);
@@ -87,6 +99,10 @@ static void mistyped_image(struct world *world)
     world_run(world, MINUTE(4));
     expect_state(world, 2, "Running");
     EXPECT(world, strstr(tell_reason(world, 1), "cannot"), "it does not say why: %s", tell_reason(world, 1));
+    SUBMIT(world, TRAINING(3, ANN, 5, 60), .fault = FAULT_IMAGE);
+    world_run(world, MINUTE(60)); /* tried again and again */
+    EXPECT(world, told(world, ANN, "cannot-start") == 2, "its owner was told %u times of two jobs",
+           told(world, ANN, "cannot-start"));
 }
 
 static void slow_pull(struct world *world)
@@ -134,17 +150,6 @@ static void bare_pods_stay(struct world *world)
     expect_state(world, 1, "Running");
 }
 
-static bool has_notice(struct world *world, int64_t user)
-{
-    CLEANUP(arena_done) struct arena arena = {0};
-    const struct json *box = inbox_list(world->inbox, story_users[user], false, 0, &arena);
-
-    JSON_EACH(json_get(box, "items"), it)
-        if (streq(json_get_string(it, "kind"), "notice"))
-            return true;
-    return false;
-}
-
 static void claim_gives_notice(struct world *world)
 {
     SUBMIT(world, POD(1, ANN, 36000));
@@ -153,7 +158,7 @@ static void claim_gives_notice(struct world *world)
     world_run(world, MINUTE(2));
     ACT(world, .type = ACT_CLAIM, .job = 3);
     world_run(world, SEC(20));
-    EXPECT(world, has_notice(world, ANN), "the pod's owner has no notice");
+    EXPECT(world, told(world, ANN, "notice") == 1, "the pod's owner has no notice");
     expect_state(world, 2, "Stopping");
     world_run(world, MINUTE(8));
     expect_state(world, 3, "Running");
