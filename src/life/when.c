@@ -137,6 +137,8 @@ static void why_waits(struct life *life, const struct life_job *job, int64_t now
         sched_wait_text(live_view(life->live), wait, ret);
     else
         buf_puts(ret, "waiting: no node is ready");
+    if (wait && job->trouble)
+        buf_printf(ret, "; the last start failed: %s", job->trouble);
 }
 
 void life_why(struct life *life, const struct life_job *job, int64_t now_ms, struct buf *ret)

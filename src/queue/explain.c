@@ -126,3 +126,31 @@ void explain_write(struct queue *queue, int64_t now)
     queue->explained_at = now;
     queue->explained_revision = written < EXPLAIN_MAX ? revision : 0;
 }
+
+void explain_ends(struct queue *queue, int64_t now)
+{
+    const struct sched_view *view = live_view(life_live(queue->life));
+    VEC(uint64_t) ids = {0};
+    uint32_t job;
+
+    if (!queue->ends_at || now < queue->ends_at)
+        return;
+    queue->ends_at = 0;
+    for (size_t i = 0; (job = live_running(life_live(queue->life), i)) != SCHED_NONE; i++)
+        vec_push(&ids, view->jobs[job].id);
+    VEC_EACH(&ids, id) {
+        struct unit *unit = unit_by_id(queue, *id);
+        struct life_when when;
+
+        if (!unit || unit->kind != KIND_TRAINING_JOB || !unit->life)
+            continue;
+        life_when(queue->life, unit->life, now, &when);
+        if (when.end_ms != unit->said_eta) {
+            job_status_write(queue, unit);
+            notify_unit(queue, unit);
+        } else {
+            job_status_due(queue, unit, now);
+        }
+    }
+    vec_done(&ids);
+}

@@ -53,6 +53,7 @@ struct unit {
     VEC(int64_t) spans;   /* seq of its open span records, one for each slot with a card */
     VEC(int64_t) span_starts;
     int64_t said_position; /* what its object says */
+    int64_t said_eta;      /* likewise; 0: nothing */
     char *said;
 };
 
@@ -110,6 +111,7 @@ struct queue {
     struct map *by_pod;           /* uid of the pod of a run → unit */
     struct map *dirty;            /* uids to look at */
     struct map *recheck;          /* namespaces in which something may have become possible */
+    int64_t ends_at;              /* when the end of a running job has to be said anew; 0: never */
     VEC(uint64_t) to_write;       /* ids of units whose status is to be written */
     VEC(uint64_t) unseen;         /* ids of units whose objects say nothing of their place yet */
     uint32_t blocked;             /* about how many units are */
@@ -210,6 +212,8 @@ struct json *carry_run_pod(struct queue *queue, const struct unit *unit, const s
 /* ---- job_status.c: what a TrainingJob's object says ---- */
 int job_status_write(struct queue *queue, struct unit *unit);
 void job_status_flush(struct queue *queue); /* all that are to be written */
+/* Its end is said anew when the present epoch is late (explain_ends). */
+void job_status_due(struct queue *queue, const struct unit *unit, int64_t now);
 
 /* ---- records.c ---- */
 void records_ending_set(struct queue *queue, const char *row, const struct json *doc);
@@ -243,6 +247,7 @@ void notify_later(void *arg);
 
 /* ---- explain.c ---- */
 void explain_write(struct queue *queue, int64_t now);
+void explain_ends(struct queue *queue, int64_t now); /* of jobs whose epoch is late */
 
 /* ---- row.c ---- */
 struct json *row_json(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena);

@@ -2,6 +2,8 @@
 #include "control/util.h"
 #include "queue/internal.h"
 
+#define LATE_AGAIN_MS 1000 /* ends of late jobs are not said anew more often */
+
 static void set_time(struct arena *arena, struct json *object, const char *key, int64_t ms)
 {
     char text[CLOCK_TEXT_MAX];
@@ -111,7 +113,8 @@ static void write_words(const struct writing *w, struct arena *arena, struct jso
     struct life_when when;
 
     life_when(w->queue->life, job, w->now, &when);
-    set_time(arena, status, "eta", phase_holds(job->w.phase) ? when.end_ms : 0);
+    w->unit->said_eta = phase_holds(job->w.phase) ? when.end_ms : 0;
+    set_time(arena, status, "eta", w->unit->said_eta);
     if (!phase_is_waiting(job->w.phase)) {
         json_remove(status, "position");
         json_remove(status, "startEstimate");
@@ -193,6 +196,25 @@ static bool edit_status(void *arg, struct arena *arena, struct json *doc)
     return true;
 }
 
+/* Until then its end is as it says, where it hears of nothing. */
+void job_status_due(struct queue *queue, const struct unit *unit, int64_t now)
+{
+    const struct life_job *job = unit->life;
+    int64_t since = job->w.started_ms ? job->w.started_ms : job->placed_ms;
+    int64_t due;
+
+    if (!phase_holds(job->w.phase) || !job->forecast.points)
+        return;
+    due =
+        forecast_epoch_end(&job->forecast, workload_gpus(&job->w), life_shared(queue->life, job), since, now)
+            .at_ms;
+    if (due == INT64_MAX)
+        return;
+    due = due > now + LATE_AGAIN_MS ? due + 1 : now + LATE_AGAIN_MS;
+    if (!queue->ends_at || due < queue->ends_at)
+        queue->ends_at = due;
+}
+
 int job_status_write(struct queue *queue, struct unit *unit)
 {
     const struct object *object = store_by_uid(queue->store, unit->uid);
@@ -201,6 +223,7 @@ int job_status_write(struct queue *queue, struct unit *unit)
     unit->write = false;
     if (!object || unit->kind != KIND_TRAINING_JOB || !unit->life)
         return 0;
+    job_status_due(queue, unit, writing.now);
     return edit_object(queue, object, edit_status, &writing, NULL);
 }
 

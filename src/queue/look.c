@@ -571,6 +571,8 @@ static void set_tick(struct queue *queue, int64_t now)
             next = now + ALIVE_MS;
     if (queue->unseen.len && now + EXPLAIN_MS < next)
         next = now + EXPLAIN_MS;
+    if (queue->ends_at && queue->ends_at < next)
+        next = queue->ends_at > now ? queue->ends_at : now;
     if (queue->blocked && now + RECHECK_MS < next)
         next = now + RECHECK_MS;
     if (queue->explained_revision != queue->revision && now + EXPLAIN_MS < next)
@@ -596,6 +598,7 @@ static void queue_work(void *arg)
     life_decide(queue->life, now, blocked_admit, queue, &queue->effects);
     carry_all(queue);
     job_status_flush(queue);
+    explain_ends(queue, now);
     explain_write(queue, now);
     queue->working = false;
     if (map_len(queue->dirty) || queue->nodes_dirty)

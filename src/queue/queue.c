@@ -115,8 +115,11 @@ static void load_all(struct queue *queue)
     queue->loading = false;
     records_spans_load(queue);
     carry_all(queue);
-    UNITS_EACH(queue, it)
+    UNITS_EACH(queue, it) {
         map_set(queue->dirty, str_from(it->uid), queue);
+        if (it->life && phase_holds(unit_w(it)->phase)) /* more may be known by now about when it ends */
+            job_status_write(queue, it);
+    }
     queue->revision++;
     job_row_catch_up(queue);
 }

@@ -85,11 +85,41 @@ static void say_ready(struct kubelet *kubelet, int64_t node, bool ready)
         write_object(kubelet, object, edit_ready, (char *)(ready ? "True" : "Unknown"));
 }
 
+/* What the node says of its cards, in the arena. */
+static char *cards_text(const struct kubelet *kubelet, int64_t node, struct arena *arena)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    for (int64_t i = 0; i < kubelet->world->lab.gpus; i++)
+        buf_printf(&text, "%s{\"index\":%d,\"uuid\":\"GPU-%d-%d\",\"mib\":%d%s}", i ? "," : "[", (int)i,
+                   (int)node, (int)i, WORLD_CARD_MIB,
+                   kubelet->nodes[node].failed[i] ? ",\"failed\":true" : "");
+    buf_putc(&text, ']');
+    return arena_strndup(arena, text.data, text.len);
+}
+
+static bool edit_cards(void *arg, struct arena *arena, struct json *doc)
+{
+    annotation_set(arena, doc, NODE_CARDS_ANNOTATION, arg);
+    return true;
+}
+
+static void say_cards(struct kubelet *kubelet, int64_t node)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct object *object;
+    char name[16];
+
+    node_name(node, name);
+    object = store_get(kubelet->world->store, KIND_NODE, "", name);
+    if (object)
+        write_object(kubelet, object, edit_cards, cards_text(kubelet, node, &arena));
+}
+
 static void make_node(struct kubelet *kubelet, int64_t node)
 {
     struct world *world = kubelet->world;
     CLEANUP(arena_done) struct arena arena = {0};
-    CLEANUP(buf_done) struct buf cards = {0};
     struct failure failure = {0};
     struct write write = {.arena = &arena, .failure = &failure, .manager = "kubelet"};
     struct json *doc = json_new_object(&arena), *meta, *status, *can;
@@ -99,13 +129,9 @@ static void make_node(struct kubelet *kubelet, int64_t node)
     node_name(node, name);
     if (store_get(world->store, KIND_NODE, "", name))
         return;
-    for (int64_t i = 0; i < world->lab.gpus; i++)
-        buf_printf(&cards, "%s{\"index\":%d,\"uuid\":\"GPU-%d-%d\",\"mib\":%d}", i ? "," : "[", (int)i,
-                   (int)node, (int)i, WORLD_CARD_MIB);
-    buf_puts(&cards, "]");
     meta = json_set_object(&arena, doc, "metadata");
     json_set_string(&arena, meta, "name", name);
-    annotation_set(&arena, doc, NODE_CARDS_ANNOTATION, cards.data);
+    annotation_set(&arena, doc, NODE_CARDS_ANNOTATION, cards_text(kubelet, node, &arena));
     status = json_set_object(&arena, doc, "status");
     can = json_set_object(&arena, status, "allocatable");
     json_set_string(&arena, can, "cpu", "64");
@@ -135,6 +161,7 @@ void kubelet_measure(struct kubelet *kubelet)
                                            .used_mib = -1,
                                            .busy_percent = -1,
                                            .failed = kubelet->nodes[node].failed[i]};
+        say_cards(kubelet, node);
         queue_measured(world->queue, name, cards, (size_t)world->lab.gpus, NULL, 0);
     }
 }
@@ -293,6 +320,11 @@ static void see_pod(struct kubelet *kubelet, const struct object *pod)
     struct box *box = kubelet_box(kubelet, pod->uid);
     int64_t node = node_of(doc);
 
+    if (box && node < 0) { /* its place was taken back */
+        box->gone = true;
+        box_end(kubelet, box, 137);
+        return;
+    }
     if (node < 0 || cut_off(kubelet, node))
         return;
     if (!box && !pod_is_over(doc) && !pod->deleting) {
@@ -455,6 +487,8 @@ static void box_report(struct kubelet *kubelet, struct box *box)
     struct report *report;
 
     box->dirty = false;
+    if (box->gone)
+        return;
     if (!pod) {
         box->gone = box->gone || box->state == BOX_ENDED;
         return;

@@ -282,7 +282,10 @@ static void act_on_job(struct world *world, const struct act *act)
             relabel(world, job, USER_LABEL, story_users[act->user]);
         break;
     default:
-        noted(world, queue_claim(world->queue, &who, job->uid, &err), &err);
+        if (queue_claim(world->queue, &who, job->uid, &err) < 0)
+            noted(world, -1, &err);
+        else
+            job->claimed = true;
         break;
     }
 }
@@ -291,6 +294,7 @@ void people_act(struct world *world, const struct act *act)
 {
     CLEANUP(buf_done) struct buf words = {0};
 
+    world->acts++;
     act_words(act, &words);
     world_note(world, "%s", words.data);
     switch ((enum act_type)act->type) {

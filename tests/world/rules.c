@@ -133,7 +133,7 @@ static void take_look(struct rules *rules)
     look->at_ms = world_ms(world);
     look->wall_ms = world->clock.now / NSEC_PER_MSEC;
     look->changes = world->kubelet->changes;
-    look->acts = world->next;
+    look->acts = world->acts;
     look->valid = true;
 }
 
@@ -192,7 +192,7 @@ bool resumes(struct rules *rules, const struct row *row)
 }
 
 /* As the quota counts: pods that are not over. */
-static bool quota_is_full(struct world *world, const char *ns)
+static bool count_quota(struct world *world, const char *ns)
 {
     const struct object *quota = store_get(world->store, KIND_RESOURCE_QUOTA, ns, "default");
     CLEANUP(arena_done) struct arena arena = {0};
@@ -204,6 +204,15 @@ static bool quota_is_full(struct world *world, const char *ns)
     OBJECTS_EACH(store_list(world->store, KIND_POD, ns), it)
         used += !pod_is_over(object_json(*it, &arena));
     return used >= hard;
+}
+
+static bool quota_is_full(struct rules *rules, int64_t user)
+{
+    if (rules->quota_look[user] != rules->looks) {
+        rules->quota_look[user] = rules->looks;
+        rules->quota_full[user] = count_quota(rules->world, story_users[user]);
+    }
+    return rules->quota_full[user];
 }
 
 bool could_start(struct rules *rules, const struct row *row)
@@ -222,9 +231,11 @@ bool could_start(struct rules *rules, const struct row *row)
             count += !world->kubelet->nodes[node].failed[i];
         most = count > most ? count : most;
     }
-    if (row->gpus_min > most)
+    /* A run over several nodes needs as many pods; which nodes those are is the scheduler's. */
+    if (row->gpus_min > most || (world->lab.nodes > 1 && starts_with(row->reason, "cannot start") &&
+                                 store_count(world->store, KIND_RESOURCE_QUOTA, NULL)))
         return false;
-    return job->act.kind != JOB_TRAINING || !quota_is_full(world, story_users[job->act.user]);
+    return job->act.kind != JOB_TRAINING || !quota_is_full(rules, job->act.user);
 }
 
 /* ---- following jobs ---- */
@@ -358,7 +369,8 @@ static void find_ends(struct rules *rules)
 static void begin_anew(struct rules *rules)
 {
     VEC_EACH(&rules->tracks, it) {
-        it->waits_ms = it->held_ms = it->fits_ms = it->grows_ms = it->unlike_ms = it->nameless_ms = 0;
+        it->waits_ms = it->held_ms = it->fits_ms = it->grows_ms = it->unlike_ms = it->nameless_ms =
+            it->differs_ms = 0;
         it->head_ms = it->head_bound_ms = 0;
         it->resize_to = 0;
         if (it->runs_ms)
@@ -366,6 +378,15 @@ static void begin_anew(struct rules *rules)
     }
     rules->now.valid = rules->before.valid = false;
     rules->unsure_ms = world_ms(rules->world);
+}
+
+/* Something is so that may be so for a few seconds only. */
+static bool something_lasts(const struct rules *rules)
+{
+    VEC_EACH(&rules->tracks, it)
+        if (!it->over && (it->unlike_ms || it->differs_ms || it->fits_ms || it->nameless_ms || it->resize_to))
+            return true;
+    return false;
 }
 
 void rules_look(struct rules *rules)
@@ -380,7 +401,7 @@ void rules_look(struct rules *rules)
     }
     if (!store_durable(world->store) ||
         (store_revision(world->store) == rules->revision && world->kubelet->changes == rules->changes &&
-         now - rules->looked_ms < RULE_LAG_MS))
+         now - rules->looked_ms < (something_lasts(rules) ? RULE_LAG_MS : RULE_LOOK_MS)))
         return;
     rules->revision = store_revision(world->store);
     rules->changes = world->kubelet->changes;

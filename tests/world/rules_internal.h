@@ -12,6 +12,7 @@
 
 /* How long things may take. "A few seconds" of the rules is RULE_LAG_MS. */
 #define RULE_LAG_MS       5000
+#define RULE_LOOK_MS      60000             /* between looks while nothing happens */
 #define RULE_STUCK_MS     (120 * 1000)      /* docs/queue.md: a pod that cannot start gives its cards back */
 #define RULE_START_MS     (30 * 60 * 1000)  /* docs/queue.md: one of which nothing is heard */
 #define RULE_SLACK_MS     (30 * 1000)       /* added to what is documented */
@@ -62,7 +63,9 @@ struct track {
     int64_t head_bound_ms;     /* by when it starts, as stated then */
     int64_t nameless_ms;       /* since when its reason should name a pod to claim */
     bool blocked;              /* could not start, at the last look */
-    bool claimed;              /* its owner asked for others' cards */
+    int64_t same_rv;           /* the object's when it was last compared with the row, */
+    int64_t same_eta;          /* and the row's end then */
+    int64_t differs_ms;        /* since when kubectl shows something else; 0: it does not */
     struct stop_seen stop;     /* the outstanding one */
     int64_t resize_to;         /* stopped to go on with so many; 0: not */
     int64_t resize_ms;         /* since when it waits for that */
@@ -77,7 +80,7 @@ struct look {
     size_t len;
     int64_t at_ms, wall_ms;
     uint64_t changes; /* of the kubelet's truth */
-    size_t acts;
+    uint64_t acts;
     bool valid;
 };
 
@@ -90,6 +93,8 @@ struct rules {
     int64_t looked_ms;
     int64_t unsure_ms; /* until then the daemon was away or its disk full: times begin anew */
     uint64_t looks;
+    uint64_t quota_look[STORY_USERS]; /* when it was counted */
+    bool quota_full[STORY_USERS];
     VEC(int) end_errors;
     const char *only; /* NULL: all rules */
 };

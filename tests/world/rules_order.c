@@ -16,7 +16,8 @@ static void check_displaced(struct rules *rules, const struct row *row, const st
     const struct row *by = track->stop.by ? row_of(&rules->now, track->stop.by) : NULL;
     const struct track *other = by ? track_of(rules, by->job) : NULL;
 
-    if (by && other->seen && other->blocked && !could_start(rules, by))
+    if (by && other->seen && other->blocked && !could_start(rules, by) &&
+        world_job(rules->world, by->job)->act.fault != FAULT_IMAGE)
         world_broken(rules->world, "1-displaced",
                      "job%" PRId64 " is stopped for job%" PRId64 ", which cannot start now (%s)", row->job,
                      by->job, by->reason);
@@ -26,7 +27,7 @@ static void check_displaced(struct rules *rules, const struct row *row, const st
 static void check_instant(struct rules *rules, const struct row *row, const struct track *track)
 {
     int64_t now = rules->now.at_ms, least = rules->world->lab.min_run_s * 1000;
-    const struct track *by = track->stop.by ? track_of(rules, track->stop.by) : NULL;
+    const struct world_job *by = world_job(rules->world, track->stop.by);
     const struct world_job *job = world_job(rules->world, row->job);
 
     if (job->unasked || (by && by->claimed))
@@ -43,7 +44,7 @@ static void check_instant(struct rules *rules, const struct row *row, const stru
 /* 3 and section 3 of the issue: what cannot resume goes only when its place was claimed. */
 static void check_bare(struct rules *rules, const struct row *row, const struct track *track)
 {
-    const struct track *by = track->stop.by ? track_of(rules, track->stop.by) : NULL;
+    const struct world_job *by = world_job(rules->world, track->stop.by);
 
     if (!resumes(rules, row) && streq(track->stop.kind, "preempt") && !(by && by->claimed))
         world_broken(rules->world, "3-bare",
@@ -83,6 +84,19 @@ void rules_check_stop(struct rules *rules, const struct row *row, struct track *
 
 /* ---- at the moment somebody gets cards ---- */
 
+/* A larger job is before it, and free cards gather for that one. */
+static bool behind_larger(struct rules *rules, const struct row *row)
+{
+    for (size_t i = 0; i < rules->now.len; i++) {
+        const struct row *other = &rules->now.rows[i];
+
+        if (phase_is_waiting(other->phase) && other->position && other->position < row->position &&
+            other->gpus_min > 1 && track_of(rules, other->job)->waits_ms)
+            return true;
+    }
+    return false;
+}
+
 /* 2: no job starts on cards that an earlier one waits for and could use now. */
 static void check_order(struct rules *rules, const struct row *row)
 {
@@ -96,9 +110,11 @@ static void check_order(struct rules *rules, const struct row *row)
         if (!phase_is_waiting(other->phase) || !before || !before->position || !track->waits_ms ||
             !whole_cards(rules, other) || other->ordinal > row->ordinal)
             continue;
-        first = was && was->position ? before->position < was->position && other->ordinal <= row->ordinal
-                                     : other->ordinal < row->ordinal;
-        if (first && fits(rules, other, row))
+        /* Equal ordinals go by what their users have used of late, which changes as jobs end. */
+        first = other->ordinal < row->ordinal || (was && was->position > before->position &&
+                                                  world_job(rules->world, other->job)->act.user ==
+                                                      world_job(rules->world, row->job)->act.user);
+        if (first && !behind_larger(rules, other) && fits(rules, other, row))
             world_broken(rules->world, "2-order",
                          "job%" PRId64 " (ordinal %.1f, position %" PRId64
                          ") starts on cards that job%" PRId64 " (ordinal %.1f, position %" PRId64
@@ -138,6 +154,16 @@ void rules_check_resize(struct rules *rules, const struct row *row, struct track
 
 /* ---- while time goes by ---- */
 
+/* Nothing but itself keeps it from starting. */
+static bool could_be_next(struct rules *rules, const struct row *row)
+{
+    for (size_t i = 0; i < rules->now.len; i++)
+        if (rules->now.rows[i].phase == PHASE_STOPPING ||
+            (phase_is_waiting(rules->now.rows[i].phase) && track_of(rules, rules->now.rows[i].job)->waits_ms))
+            return false;
+    return fits(rules, row, NULL);
+}
+
 /* 1: what cannot start says why, and holds no card past the documented time. */
 static void check_held(struct rules *rules, const struct row *row, struct track *track)
 {
@@ -152,6 +178,8 @@ static void check_held(struct rules *rules, const struct row *row, struct track 
         track->held_ms = 0;
     } else if (!track->held_ms) {
         track->held_ms = now;
+    } else if (track->placed_ms > track->held_ms) {
+        track->held_ms = track->placed_ms;
     } else if (now - track->held_ms > RULE_STUCK_MS + RULE_SLACK_MS) {
         world_broken(rules->world, "1-held",
                      "job%" PRId64 " cannot start and holds %zu cards for %" PRId64 " s (%s)", row->job,
@@ -159,16 +187,9 @@ static void check_held(struct rules *rules, const struct row *row, struct track 
     }
     if (phase_is_waiting(row->phase) && now - track->since_ms > RULE_LAG_MS &&
         (job->act.fault == FAULT_CPU || job->act.fault == FAULT_SELECTOR || job->act.fault == FAULT_CLAIM) &&
-        !strstr(row->reason, "cannot"))
+        could_be_next(rules, row) && !strstr(row->reason, "cannot"))
         world_broken(rules->world, "1-says", "job%" PRId64 " cannot start, and its reason is '%s'", row->job,
                      *row->reason ? row->reason : not_said);
-}
-
-static bool in_last_epoch(struct rules *rules, const struct row *row)
-{
-    const struct world_job *job = world_job(rules->world, row->job);
-
-    return job->act.kind == JOB_TRAINING && job->saved + 1 >= (job->act.epochs ? job->act.epochs : 1);
 }
 
 /* How long a job may take to stop: its minimum run, two epochs within bounds, TERM to KILL. */
@@ -183,6 +204,29 @@ static int64_t stop_bound(struct rules *rules, const struct row *row)
     return world->lab.min_run_s * 1000 + stop + RULE_GRACE_MS + RULE_SLACK_MS;
 }
 
+/* Somebody is stopping for it already, and has the time to. */
+static bool is_served(struct rules *rules, const struct row *row)
+{
+    for (size_t i = 0; i < rules->now.len; i++) {
+        const struct row *other = &rules->now.rows[i];
+        const struct track *its = track_of(rules, other->job);
+
+        if (other->phase != PHASE_STOPPING || !world_job(rules->world, other->job))
+            continue;
+        if (rules->now.at_ms - its->since_ms < stop_bound(rules, other) &&
+            (its->stop.by == row->job || strstr(row->reason, "has stopped")))
+            return true;
+    }
+    return false;
+}
+
+static bool in_last_epoch(struct rules *rules, const struct row *row)
+{
+    const struct world_job *job = world_job(rules->world, row->job);
+
+    return job->act.kind == JOB_TRAINING && job->saved + 1 >= (job->act.epochs ? job->act.epochs : 1);
+}
+
 /* 3: while a startable first-GPU job waits, no later GPU of anybody that may be displaced goes on past its
  * minimum run and its stop time. */
 static void check_promise(struct rules *rules, const struct row *row, struct track *track)
@@ -191,7 +235,7 @@ static void check_promise(struct rules *rules, const struct row *row, struct tra
     bool bare = false, others = false, named = false;
 
     if (!track->waits_ms || row->ordinal > 1 || row->gpus_min != 1 || !whole_cards(rules, row) ||
-        rules->world->lab.ask)
+        rules->world->lab.ask || is_served(rules, row))
         return;
     for (size_t i = 0; i < rules->now.len; i++) {
         const struct row *other = &rules->now.rows[i];

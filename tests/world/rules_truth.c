@@ -4,6 +4,7 @@
 #include "control/util.h"
 #include "notify/inbox.h"
 #include "rules_internal.h"
+#include "script.h"
 #include "store/disk.h"
 
 #include <inttypes.h>
@@ -77,25 +78,32 @@ static bool agrees(enum phase phase, enum truth truth)
 }
 
 /* The object says what the row says. */
-static void check_same(struct rules *rules, const struct row *row)
+static void check_same(struct rules *rules, const struct row *row, struct track *track)
 {
     const struct object *object = store_by_uid(rules->world->store, row->uid);
     CLEANUP(arena_done) struct arena arena = {0};
     const struct json *doc;
-    int64_t eta;
+    int64_t eta, now = rules->now.at_ms;
+    bool same;
 
-    if (!object || object->kind->id != KIND_TRAINING_JOB)
+    if (!object || object->kind->id != KIND_TRAINING_JOB ||
+        (object->rv == track->same_rv && row->eta == track->same_eta && !track->differs_ms))
         return;
+    track->same_rv = object->rv;
+    track->same_eta = row->eta;
     doc = object_json(object, &arena);
-    if (!streq(json_string_or(json_at(doc, "status.phase"), "Pending"), phase_name(row->phase)))
-        world_broken(rules->world, "7-same", "job%" PRId64 " is %s in the queue and %s for kubectl", row->job,
-                     phase_name(row->phase), json_at_string(doc, "status.phase"));
     eta = time_of(json_at(doc, "status.eta"), 0) / NSEC_PER_MSEC;
-    if (row->phase == PHASE_RUNNING && eta && row->eta && llabs(eta - row->eta) > RULE_SLIDE_MS &&
-        eta > rules->now.wall_ms)
-        world_broken(rules->world, "7-same",
-                     "job%" PRId64 " ends %" PRId64 " s later in the queue than for kubectl", row->job,
-                     (row->eta - eta) / 1000);
+    same = streq(json_string_or(json_at(doc, "status.phase"), "Pending"), phase_name(row->phase)) &&
+           (row->phase != PHASE_RUNNING || llabs(eta - row->eta) <= RULE_SLIDE_MS);
+    if (same)
+        track->differs_ms = 0;
+    else if (!track->differs_ms)
+        track->differs_ms = now;
+    else if (now - track->differs_ms > RULE_LAG_MS)
+        world_broken(
+            rules->world, "7-same",
+            "job%" PRId64 " is %s in the queue and %s for kubectl, where it ends %" PRId64 " s earlier",
+            row->job, phase_name(row->phase), json_at_string(doc, "status.phase"), (row->eta - eta) / 1000);
 }
 
 void rules_check_shown(struct rules *rules, const struct row *row, struct track *track)
@@ -114,7 +122,7 @@ void rules_check_shown(struct rules *rules, const struct row *row, struct track 
         world_broken(rules->world, "7-shown", "job%" PRId64 " is shown as %s for %" PRId64 " s, but %s",
                      row->job, phase_name(row->phase), (now - track->unlike_ms) / 1000, words[truth]);
     }
-    check_same(rules, row);
+    check_same(rules, row, track);
 }
 
 /* 6, between: a Job whose pods may not be tried again does not run again after it failed. */
@@ -143,6 +151,22 @@ void rules_check_truth(struct rules *rules)
 
 /* ---- 8: estimates stand still while nothing happens ---- */
 
+/* An epoch that takes longer than others did is news: ends are put off. */
+static bool epoch_is_late(const struct rules *rules, int64_t job)
+{
+    VEC_EACH(&rules->world->kubelet->boxes, it) {
+        const struct world_job *of = world_job(rules->world, (*it)->job);
+
+        if (!of || !box_alive(*it) || (job && (*it)->job != job))
+            continue;
+        if (!(*it)->training || !(*it)->epoch_ms || (*it)->done < 2 || of->act.fault == FAULT_SILENT ||
+            (rules->now.at_ms - (*it)->epoch_ms) * 100 >
+                script_epoch_ms(&of->act, (*it)->gpus, (*it)->done) * 85)
+            return true;
+    }
+    return false;
+}
+
 void rules_check_slides(struct rules *rules)
 {
     const struct look *now = &rules->now, *before = &rules->before;
@@ -155,14 +179,15 @@ void rules_check_slides(struct rules *rules)
 
         if (!was || was->phase != row->phase || was->gpus != row->gpus)
             continue;
-        if (row->eta && was->eta > now->wall_ms && row->phase == PHASE_RUNNING &&
-            llabs(row->eta - was->eta) > RULE_SLIDE_MS)
+        if (row->eta && was->eta > now->wall_ms && !epoch_is_late(rules, row->job) &&
+            row->phase == PHASE_RUNNING && llabs(row->eta - was->eta) > RULE_SLIDE_MS)
             world_broken(rules->world, "8-slides",
                          "the end of job%" PRId64 " moves by %.1f s in %.1f s in which nothing happens",
                          row->job, (double)(row->eta - was->eta) / 1000,
                          (double)(now->at_ms - before->at_ms) / 1000);
-        if (row->start && was->start > now->wall_ms + RULE_LAG_MS && phase_is_waiting(row->phase) &&
-            row->position == was->position && llabs(row->start - was->start) > RULE_SLIDE_MS)
+        if (row->start && was->start > now->wall_ms + RULE_LAG_MS && !epoch_is_late(rules, 0) &&
+            phase_is_waiting(row->phase) && row->position == was->position &&
+            llabs(row->start - was->start) > RULE_SLIDE_MS)
             world_broken(rules->world, "8-slides",
                          "the start of job%" PRId64 " moves by %.1f s in %.1f s in which nothing happens",
                          row->job, (double)(row->start - was->start) / 1000,

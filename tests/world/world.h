@@ -29,6 +29,7 @@ struct world_job {
     bool acked;   /* its owner has been told that it was taken */
     bool refused;
     bool unasked;    /* its owner has cancelled or deleted it */
+    bool claimed;    /* its owner has asked for the cards of others */
     uint32_t saved;  /* epochs in its folder of snapshots: what it can go on from */
     uint32_t ran;    /* containers of it that ran */
     uint32_t failed; /* and ended with a status other than 0 that nobody asked for */
@@ -58,7 +59,7 @@ struct world {
     struct kubelet *kubelet;
     struct rules *rules;
     uint64_t hash; /* of everything that happened */
-    uint64_t events, kills, refusals;
+    uint64_t events, acts, kills, refusals;
     bool trace;                      /* print what happens */
     char *broken_rule, *broken_text; /* NULL: none */
     int64_t broken_at;
