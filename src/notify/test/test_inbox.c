@@ -167,6 +167,26 @@ static void test_a_full_box_loses_its_oldest(void **state)
     assert_int_equal(json_len(list(f, "alice", false, 7, &arena)), 7);
 }
 
+static void test_all_boxes_together_have_a_limit(void **state)
+{
+    struct fixture *f = *state;
+    size_t total = 0;
+    char user[24], job[24];
+
+    for (int i = 0; i < INBOX_TOTAL_MAX + 2000; i++) { /* the first user has the most */
+        snprintf(user, sizeof(user), "user%d", i < 190 ? 0 : i / 150);
+        snprintf(job, sizeof(job), "uid-%d", i);
+        assert_true(tell(f, user, INBOX_FAILED, job, NULL));
+    }
+    for (int i = 0; i <= (INBOX_TOTAL_MAX + 2000) / 150; i++) {
+        snprintf(user, sizeof(user), "user%d", i);
+        total += inbox_unseen(f->inbox, user);
+    }
+    assert_in_range(total, INBOX_TOTAL_MAX / 2, INBOX_TOTAL_MAX);
+    assert_in_range(inbox_unseen(f->inbox, "user0"), 1, 100);
+    assert_int_equal(inbox_unseen(f->inbox, user), 100); /* the newest are there */
+}
+
 static void test_an_own_cancel_is_no_news(void **state)
 {
     struct fixture *f = *state;
@@ -271,6 +291,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_user_has_an_own_box, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_was_seen_is_not_new, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_full_box_loses_its_oldest, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_all_boxes_together_have_a_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_own_cancel_is_no_news, setup, teardown),
         cmocka_unit_test_setup_teardown(test_work_of_nobody_tells_nobody, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_long_text_is_cut_between_characters, setup, teardown),
