@@ -435,5 +435,5 @@ def test_the_folder_of_a_deleted_claim_goes_although_the_daemon_is_killed(node, 
     (volumes / "retained").mkdir()
     node.start()
     harness.wait(lambda: not [entry for entry in os.listdir(volumes) if entry.endswith(name)], "the folder is gone")
-    assert os.listdir(volumes) == ["retained"]
+    assert "retained" in os.listdir(volumes)
     (volumes / "retained").rmdir()
