@@ -190,7 +190,7 @@ static int find_queued(struct search *s, enum kind wanted, const char *name)
         return CLI_NOT_FOUND;
     s->ns = ns;
     if (!streq(kind, "TrainingJob")) {
-        if (wanted != ANY && wanted != JOB)
+        if (wanted != ANY && (wanted != JOB || !streq(kind, "Job")))
             return CLI_NOT_FOUND;
         code = streq(kind, "Job") ? find_job(s, real) : find_pod(s, real);
         if (code != CLI_NOT_FOUND || !s->whole) /* else: its pods have gone, its log may be there */
