@@ -43,6 +43,20 @@ static bool limit(void *arg, const char *pod_uid, uint32_t card, int64_t mib)
     return engine_limit(service->engine, pod_uid, card, mib);
 }
 
+static void account_known(void *arg)
+{
+    queue_recheck(((struct queue_service *)arg)->queue);
+}
+
+static const char *account(void *arg, struct arena *arena, const char *user)
+{
+    struct queue_service *service = arg;
+    char why[ENGINE_LINE_MAX];
+
+    return engine_account(service->engine, user, account_known, service, why) ? NULL
+                                                                              : arena_strdup(arena, why);
+}
+
 static const char *last_line(void *arg, struct arena *arena, const char *pod_uid)
 {
     const struct queue_service *service = arg;
@@ -104,6 +118,7 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
                                  .options = &options,
                                  .token = token,
                                  .home = home,
+                                 .account = account,
                                  .last_line = last_line,
                                  .pod_alive = pod_alive,
                                  .limit = limit,

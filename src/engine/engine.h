@@ -75,6 +75,11 @@ struct engine_ops {
     /* From now on; NULL: none is kept. */
     void (*keep_logs)(struct engine *engine, engine_keep_fn fn, void *arg);
 
+    /* Whether pods of a user can run here (NULL: of an admin). False: not, or it is not known yet, and why in
+     * one sentence; fn is called from the loop when that has changed for anybody. */
+    bool (*account)(struct engine *engine, const char *user, void (*fn)(void *arg), void *arg,
+                    char why[ENGINE_LINE_MAX]);
+
     /* The cards of its node, in order; returns how many there are. */
     size_t (*capacity)(const struct engine *engine, struct engine_card *ret, size_t max);
     /* Tells every few seconds what the cards and the pods on them use, from now on; fn NULL: no more. Where
@@ -124,6 +129,12 @@ static inline void engine_keep_logs(struct engine *engine, engine_keep_fn fn, vo
 {
     if (engine)
         engine->ops->keep_logs(engine, fn, arg);
+}
+
+static inline bool engine_account(struct engine *engine, const char *user, void (*fn)(void *arg), void *arg,
+                                  char why[ENGINE_LINE_MAX])
+{
+    return !engine || engine->ops->account(engine, user, fn, arg, why);
 }
 
 static inline void engine_measure(struct engine *engine, engine_sample_fn fn, void *arg)

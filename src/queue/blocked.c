@@ -134,6 +134,16 @@ void blocked_recheck(struct queue *queue, const char *ns)
     queue_soon(queue);
 }
 
+void queue_recheck(struct queue *queue)
+{
+    if (queue->blocked == 0)
+        return;
+    UNITS_EACH(queue, it)
+        if (it->life && it->life->blocked)
+            map_set(queue->recheck, str_from(it->ns), queue);
+    queue_soon(queue);
+}
+
 static int by_submit(const void *a, const void *b)
 {
     const struct unit *x = *(struct unit *const *)a, *y = *(struct unit *const *)b;

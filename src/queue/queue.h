@@ -84,6 +84,9 @@ void queue_set_url(struct queue *queue, const char *url);
 
 /* Looks now at an object that the store will tell of in a moment: who has made it can ask about it then. */
 void queue_see(struct queue *queue, const char *uid);
+/* Something outside the store has changed (an account is known): what cannot start is looked at again, soon.
+ */
+void queue_recheck(struct queue *queue);
 
 /* ---- looking up ---- */
 

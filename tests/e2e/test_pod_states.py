@@ -53,10 +53,24 @@ def test_an_image_that_cannot_be_had_is_told(node):
     assert cannot_start(found)["status"] == "True"
 
 
-def test_a_user_without_an_account_is_told(node):
+@pytest.fixture(scope="module", name="ghost")
+def ghost_(node):
+    """A token of a user who has no account on this machine."""
     node.kubectl("create", "namespace", "ghost").ok()
-    token = node.post("/v1/tokens", {"user": "ghost", "ttlSec": 3600})["token"]
-    made = node.request("POST", "/api/v1/namespaces/ghost/pods", body=pod("homeless", "true"), via="http", token=token)
+    return node.post("/v1/tokens", {"user": "ghost", "ttlSec": 3600})["token"]
+
+
+def test_gpu_work_of_a_user_without_an_account_holds_no_card(node, ghost):
+    card = {"limits": {"nvidia.com/gpu": 1}}
+    made = node.request("POST", "/api/v1/namespaces/ghost/pods", body=pod("carded", "true", resources=card), via="http", token=ghost)
+    assert made.code == 201, made.body
+    row = harness.wait(lambda: (r := node.get("/v1/queue/ghost/carded")) and "no account" in r["reason"] and r, "the queue says why")
+    assert row["state"] == "Pending" and "user 'ghost' has no account on this machine" in row["reason"], row
+    assert not node.get("/api/v1/namespaces/ghost/pods/carded")["spec"].get("nodeName")
+
+
+def test_a_user_without_an_account_is_told(node, ghost):
+    made = node.request("POST", "/api/v1/namespaces/ghost/pods", body=pod("homeless", "true"), via="http", token=ghost)
     assert made.code == 201, made.body
 
     def told():

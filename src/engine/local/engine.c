@@ -61,6 +61,7 @@ void local_free(struct local_engine *engine)
     while (map_next(engine->pods, &at, &key, &value))
         local_pod_free(value);
     map_free(engine->pods);
+    accounts_free(engine);
     for (size_t i = 0; engine->admins && engine->admins[i]; i++)
         free(engine->admins[i]);
     free(engine->admins);
@@ -312,6 +313,7 @@ int local_engine_new(const struct local_config *config, struct engine **ret, str
     engine->admins = copy_list(config->admins);
     snprintf(engine->host_ip, sizeof(engine->host_ip), "%s", config->host_ip ? config->host_ip : "127.0.0.1");
     engine->pods = map_new();
+    engine->accounts = map_new();
     engine->tail = &engine->head;
     engine->logs = log_watch_new(engine->loop);
     engine->offload = offload_new(engine->loop);

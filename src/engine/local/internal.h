@@ -134,7 +134,10 @@ struct local_engine {
     VEC(char *) keep_line; /* uids of pods whose log is to be copied; NULL: only to look for old ones */
     char *keep_uid;        /* whose is being copied */
     bool keep_busy;
-    int64_t keep_cleaned;    /* monotonic */
+    int64_t keep_cleaned; /* monotonic */
+    struct map *accounts; /* accounts.c: name of a user → what is known */
+    void (*account_fn)(void *arg);
+    void *account_arg;
     struct sampler *sampler; /* sample.c; NULL: nobody asks, or nobody can be asked */
     char *cgroup;
     struct local_pod *head, **tail;
@@ -292,6 +295,13 @@ void user_leave(const struct user_rights *saved); /* keeps errno */
 /* Opens a path with the rights of the user. */
 int user_open(const struct pod_user *user, const char *path, int flags, struct err *err);
 int user_mkdir(const struct pod_user *user, const char *path, struct err *err); /* with parents */
+
+/* Admins, and users who are known by their number alone. NULL: an admin. */
+bool user_needs_no_account(const struct local_engine *engine, const char *name);
+
+/* accounts.c */
+bool accounts_check(struct local_engine *engine, const char *user, char why[ENGINE_LINE_MAX]);
+void accounts_free(struct local_engine *engine);
 
 /* person.c */
 struct pod_person {

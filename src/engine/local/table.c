@@ -35,6 +35,14 @@ static void table_keep_logs(struct engine *engine, engine_keep_fn fn, void *arg)
     local_of(engine)->keep_arg = arg;
 }
 
+static bool table_account(struct engine *engine, const char *user, void (*fn)(void *arg), void *arg,
+                          char why[ENGINE_LINE_MAX])
+{
+    local_of(engine)->account_fn = fn;
+    local_of(engine)->account_arg = arg;
+    return accounts_check(local_of(engine), user, why);
+}
+
 static size_t table_capacity(const struct engine *engine, struct engine_card *ret, size_t max)
 {
     const struct local_engine *local = local_of_const(engine);
@@ -90,6 +98,7 @@ const struct engine_ops local_ops = {
     .pod_ops = table_pod_ops,
     .last_line = table_last_line,
     .keep_logs = table_keep_logs,
+    .account = table_account,
     .capacity = table_capacity,
     .measure = table_measure,
     .limit = table_limit,

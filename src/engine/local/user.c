@@ -48,6 +48,18 @@ static void take_groups(struct pod_user *user, const char *name)
         }
 }
 
+static bool is_number(const char *name, uint64_t *uid)
+{
+    return starts_with(name, "uid-") && str_to_uint(str_from(name + 4), uid) && *uid > 0 && *uid < UINT32_MAX;
+}
+
+bool user_needs_no_account(const struct local_engine *engine, const char *name)
+{
+    uint64_t uid;
+
+    return is_admin(engine, name) || is_number(name, &uid);
+}
+
 bool user_known_at_once(const struct local_engine *engine, const struct json *pod, struct pod_user *ret)
 {
     const char *name = annotation_get(pod, OWNER_ANNOTATION);
@@ -58,7 +70,7 @@ bool user_known_at_once(const struct local_engine *engine, const struct json *po
         ret->admin = true;
         return true;
     }
-    if (!starts_with(name, "uid-") || !str_to_uint(str_from(name + 4), &uid) || uid == 0 || uid >= UINT32_MAX)
+    if (!is_number(name, &uid))
         return false;
     ret->uid = ret->gid = (uid_t)uid;
     snprintf(ret->home, sizeof(ret->home), "/");

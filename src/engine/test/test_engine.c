@@ -36,6 +36,16 @@ static void still_keep_logs(struct engine *engine, engine_keep_fn fn, void *arg)
     ((struct still_engine *)engine)->keep = fn;
 }
 
+static bool still_account(struct engine *engine, const char *user, void (*fn)(void *arg), void *arg,
+                          char why[ENGINE_LINE_MAX])
+{
+    (void)engine;
+    (void)fn;
+    (void)arg;
+    snprintf(why, ENGINE_LINE_MAX, "no %s here", user);
+    return streq(user, "ann");
+}
+
 static size_t still_capacity(const struct engine *engine, struct engine_card *ret, size_t max)
 {
     (void)engine;
@@ -78,6 +88,7 @@ static const struct engine_ops still_ops = {
     .pod_ops = still_pod_ops,
     .last_line = still_last_line,
     .keep_logs = still_keep_logs,
+    .account = still_account,
     .capacity = still_capacity,
     .measure = still_measure,
     .limit = still_limit,
@@ -113,6 +124,9 @@ static void test_another_engine_fills_the_same_table(void **state)
     assert_ptr_equal(engine_pod_ops(engine), &still.pod_ops);
     assert_true(engine_last_line(engine, "still", NULL, line));
     assert_string_equal(line, "still says nothing");
+    assert_true(engine_account(engine, "ann", NULL, NULL, line));
+    assert_false(engine_account(engine, "bob", NULL, NULL, line));
+    assert_string_equal(line, "no bob here");
     engine_keep_logs(engine, keep_none, NULL);
     assert_true(still.keep == keep_none);
     engine_measure(engine, count_sample, &samples);
@@ -132,6 +146,7 @@ static void test_where_there_is_no_engine_nothing_is_held_or_kept(void **state)
     assert_null(engine_pod_ops(NULL));
     assert_false(engine_last_line(NULL, "still", NULL, line));
     assert_false(engine_limit(NULL, "still", 0, 1));
+    assert_true(engine_account(NULL, "bob", NULL, NULL, line));
     engine_keep_logs(NULL, keep_none, NULL);
     engine_measure(NULL, count_sample, NULL);
     engine_close(NULL);
