@@ -41,7 +41,7 @@ static void cut_utf8(char *text)
     text[utf8_valid_len(str_from(text))] = '\0';
 }
 
-int(raise)(struct run *r, enum jinja_kind kind, const char *fmt, ...)
+int raise_error(struct run *r, enum jinja_kind kind, const char *fmt, ...)
 {
     va_list ap;
 

@@ -44,10 +44,11 @@ struct run {
     bool failed, strict;
 };
 
-int raise(struct run *r, enum jinja_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int raise_error(struct run *r, enum jinja_kind kind, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 int raise_limit(struct run *r, const char *what);
-int raise_undef(struct run *r, struct jv undef); /* what using it amounts to */
-#define raise(...) (raise(__VA_ARGS__), err_minus_one_())
+int raise_undef(struct run *r, struct jv undef);                /* what using it amounts to */
+#define raise(...) (raise_error(__VA_ARGS__), err_minus_one_()) /* the C library has a raise() of its own */
 
 int run_refuel(struct run *r);
 /* Takes n steps. -1: a limit is reached. */
