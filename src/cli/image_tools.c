@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "net/client.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -103,13 +104,67 @@ static int write_files(struct cli *cli, struct image_tools *tools, struct err *e
     return result == 0 ? write_cas(cli, tools, err) : -1;
 }
 
+/* ---- what goes at the end, also when a signal is the end ---- */
+
+static char *doomed[16]; /* files, then their folders */
+static volatile sig_atomic_t doomed_len;
+
+static void remove_doomed(void)
+{
+    for (int i = 0; i < doomed_len; i++)
+        if (unlink(doomed[i]) < 0)
+            rmdir(doomed[i]);
+}
+
+static void on_signal(int number)
+{
+    remove_doomed();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void catch_signals(void (*handler)(int number))
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction now;
+
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
+        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            signal(numbers[i], handler);
+}
+
+/* A folder of mode 0700 that goes at the end with the files of those names. */
+static const char *make_folder(struct cli *cli, const char *in, const char *const *names, size_t len)
+{
+    char *dir = arena_printf(&cli->arena, "%s/berth-XXXXXX", in);
+
+    assert((size_t)doomed_len + len + 1 <= ARRAY_LEN(doomed));
+    if (!mkdtemp(dir))
+        return NULL;
+    for (size_t i = 0; i < len; i++) {
+        doomed[doomed_len] = arena_printf(&cli->arena, "%s/%s", dir, names[i]);
+        doomed_len++;
+    }
+    doomed[doomed_len] = dir;
+    doomed_len++;
+    return dir;
+}
+
+/* Passwords go where memory is, images to a disk. */
+static const char *disk_folder(void)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    return tmp && tmp[0] == '/' ? tmp : "/var/tmp";
+}
+
 int image_tools_open(struct cli *cli, struct image_tools *ret)
 {
-    const char *run = getenv("XDG_RUNTIME_DIR"), *tmp = getenv("TMPDIR");
+    static const char *const names[] = {"auth.json", "registries.conf", "login.json", "Dockerfile", "ca.crt"};
+    const char *run = getenv("XDG_RUNTIME_DIR");
     struct image_tools tools = {0};
     struct reply reply;
     struct err err = {0};
-    char *dir;
     int code = cli_get(cli, "/v1/logins?secrets=1", &reply);
 
     if (code != CLI_OK)
@@ -117,11 +172,11 @@ int image_tools_open(struct cli *cli, struct image_tools *ret)
     tools.doc = reply.doc;
     tools.push_to = json_get_string(reply.doc, "pushTo");
     if (!run || access(run, W_OK) < 0)
-        run = tmp && tmp[0] == '/' ? tmp : "/tmp";
-    dir = arena_printf(&cli->arena, "%s/berth-XXXXXX", run);
-    if (!mkdtemp(dir))
+        run = getenv("TMPDIR") ? disk_folder() : "/tmp";
+    catch_signals(on_signal);
+    tools.dir = make_folder(cli, run, names, ARRAY_LEN(names));
+    if (!tools.dir)
         return cli_fail(CLI_FAILED, "make a folder in %s: %s", run, strerror(errno));
-    tools.dir = dir;
     *ret = tools;
     if (write_files(cli, ret, &err) < 0) {
         image_tools_done(ret);
@@ -130,19 +185,24 @@ int image_tools_open(struct cli *cli, struct image_tools *ret)
     return CLI_OK;
 }
 
+const char *image_tools_archive(struct cli *cli)
+{
+    static const char *const names[] = {"image.tar"};
+    const char *dir = make_folder(cli, disk_folder(), names, ARRAY_LEN(names));
+
+    if (dir)
+        return arena_printf(&cli->arena, "%s/image.tar", dir);
+    cli_fail(CLI_FAILED, "make a folder in %s: %s", disk_folder(), strerror(errno));
+    return NULL;
+}
+
 void image_tools_done(struct image_tools *tools)
 {
-    static const char *const names[] = {"auth.json", "registries.conf", "login.json",
-                                        "image.tar", "Dockerfile",      "ca.crt"};
-
     if (!tools->dir)
         return;
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        CLEANUP(free) char *path = mem_printf("%s/%s", tools->dir, names[i]);
-
-        unlink(path);
-    }
-    rmdir(tools->dir);
+    remove_doomed();
+    doomed_len = 0;
+    catch_signals(SIG_DFL);
     tools->dir = NULL;
 }
 

@@ -13,7 +13,9 @@ struct image_tools {
 };
 /* Asks the daemon. An exit code, after saying what is wrong. */
 int image_tools_open(struct cli *cli, struct image_tools *ret);
-void image_tools_done(struct image_tools *tools);
+void image_tools_done(struct image_tools *tools); /* also when SIGINT, SIGTERM or SIGHUP ends us */
+/* Where an image may be packed: a file on disk that goes at the end. NULL after saying why there is none. */
+const char *image_tools_archive(struct cli *cli);
 
 /* The registry of a name: "lab:5000" of "lab:5000/me/net:v2", "docker.io" of "net". In the arena. */
 const char *image_host_of(struct cli *cli, const char *name);

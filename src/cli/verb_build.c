@@ -109,10 +109,12 @@ int image_build(struct cli *cli, struct image_tools *tools, const struct args *a
 int image_hand_over(struct cli *cli, struct image_tools *tools, const char *name)
 {
     const char *argv[TOOL_ARGS_MAX];
-    const char *path = arena_printf(&cli->arena, "%s/image.tar", tools->dir);
+    const char *path = image_tools_archive(cli);
     struct tool_error error;
     int code;
 
+    if (!path)
+        return CLI_FAILED;
     buildah_args(cli, tools, argv);
     tool_arg(argv, "push");
     tool_arg(argv, "--quiet");

@@ -4,6 +4,7 @@ lie or stall. Needs root, skopeo, buildah, docker-registry and busybox; says so 
 import json
 import os
 import shutil
+import signal
 import subprocess
 
 import pytest
@@ -135,6 +136,27 @@ def test_build_shows_layers_and_the_image_runs(node, store, tmp_path):
     create(node, image_pod("built", "hello"))
     assert output(node, "built") == "hi\n"
     assert "localhost/hello:latest" in node.berth("image", "list").ok()
+
+
+def test_an_interrupted_build_leaves_no_passwords_and_no_image(node, store, tmp_path):
+    """Packed on a disk, not in the memory of $XDG_RUNTIME_DIR."""
+    folders = {name: tmp_path / name for name in ("run", "disk", "bin", "project")}
+    for folder in folders.values():
+        folder.mkdir()
+    (folders["project"] / "Dockerfile").write_text("FROM scratch\n")
+    fake = folders["bin"] / "buildah"
+    fake.write_text("#!/bin/sh\nfor word; do case $word in push) push=1 ;; oci-archive:*) path=${word#oci-archive:} ;; esac; "
+                    "done\n[ \"$push\" ] || exit 0\necho packed > \"$path\"\nexec sleep 60\n")
+    fake.chmod(0o755)
+    env = node.program_env(BERTH_SERVER=f"unix:{node.socket}", XDG_RUNTIME_DIR=str(folders["run"]), TMPDIR=str(folders["disk"]))
+    env["PATH"] = f"{folders['bin']}:{env['PATH']}"
+    build = subprocess.Popen([harness.BERTH, "build", "-t", "stopped", folders["project"]], env=env, start_new_session=True,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    harness.wait(lambda: list(folders["disk"].glob("*/image.tar")), "it is being packed")
+    assert list(folders["run"].glob("*/auth.json"))
+    os.killpg(build.pid, signal.SIGTERM)
+    assert build.wait(20) == -signal.SIGTERM
+    assert not list(folders["run"].iterdir()) and not list(folders["disk"].iterdir())
 
 
 def test_failed_build_says_so(node, store, tmp_path):
