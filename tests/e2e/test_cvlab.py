@@ -283,6 +283,19 @@ def test_commands_of_the_image(kubectl, lis):
     kubectl("delete", "pod", "runs", "saves", "waits", "idle").ok()
 
 
+def test_many_processes_that_live_for_a_moment_are_work(tmp_path):
+    script = tmp_path / "script"
+    script.write_text("(while :; do i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done | cat; done) &\n"
+                      f"{harness.ROOT / 'images/lab-base/opt/bin/sleeper'}\n")
+    with subprocess.Popen(["unshare", "-pf", "--mount-proc", "--kill-child", "sh", script], stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "IDLE_LOOK": "1", "IDLE_SECONDS": "2"}) as process:
+        try:
+            looks = [process.stdout.readline() for _ in range(4)]
+        finally:
+            process.kill()
+    assert all("idle 0 s" in look for look in looks), looks
+
+
 def test_a_name_that_is_being_deleted_is_taken(kubectl, lis):
     made = small("busy", ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"], lis)
     made["spec"]["terminationGracePeriodSeconds"] = 3
