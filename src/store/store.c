@@ -689,6 +689,8 @@ static void store_free(struct store *store)
     vec_done(&store->watches);
     vec_done(&store->deferred);
     vec_done(&store->prunes);
+    VEC_EACH(&store->undo, it) /* of a store that was killed */
+        undo_done(it);
     vec_done(&store->undo);
     window_done(&store->window);
     values_done(&store->values);
