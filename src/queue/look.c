@@ -163,10 +163,11 @@ static void see_state(struct queue *queue, struct unit *unit, const struct pod_s
 static void pod_over(struct queue *queue, struct unit *unit, const struct pod_state *state)
 {
     CLEANUP(free) char *text = end_text(queue, state, unit->uid);
+    CLEANUP(free) char *ns = mem_strdup(unit->ns); /* the unit is gone where the pod is over */
 
     step_unit(queue, unit,
               (struct life_event){.type = LIFE_EXIT, .status = state->failed ? 1 : 0, .text = text});
-    blocked_recheck(queue, unit->ns);
+    blocked_recheck(queue, ns);
 }
 
 static void pod_gone(struct queue *queue, struct unit *unit)
