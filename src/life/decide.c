@@ -95,55 +95,89 @@ static void unclaim(struct step *step, struct life_job *job)
         set_claim(step, job, NULL, 0);
 }
 
-static bool act(struct deciding *d)
+/* Those that make room go first: where that takes no time, what they held is free for the others. */
+static bool act_stops(struct deciding *d)
 {
     struct step *step = &d->step;
+    const struct life_rules *rules = &step->life->rules;
     bool any = false;
 
-    note_ids(d);
     for (size_t i = 0; i < d->ids.len; i++) {
         const struct action *action = &d->plan.actions.v[i];
         struct life_job *job = life_find(step->life, d->ids.v[i]);
         CLEANUP(buf_done) struct buf text = {0};
 
-        if (!job)
+        if (!job || (action->type != ACTION_PREEMPT && action->type != ACTION_RESIZE))
             continue;
-        switch (action->type) {
-        case ACTION_START:
-            if (job->w.blocked)
-                break;
-            run_start(step, job, action->slots, action->slot_count);
-            any = any || job->placed_ms == step->now;
-            break;
-        case ACTION_PREEMPT:
-        case ACTION_RESIZE:
-            if (!step->life->rules.quiet)
-                sched_action_text(live_view(step->life->live), action, &text);
-            any = stop_for(d, job, action, d->by.v[i], text.data) || any;
-            break;
-        case ACTION_CLAIM:
-            set_claim(step, job, action->slots, action->slot_count);
-            any = true;
-            break;
-        case ACTION_UNCLAIM:
-            unclaim(step, job);
-            any = true;
-            break;
-        }
+        if (!rules->quiet)
+            sched_action_text(live_view(step->life->live), action, &text);
+        if (!stop_for(d, job, action, d->by.v[i], text.data))
+            continue;
+        any = true;
+        if (rules->at_once)
+            run_stopped(step, job);
     }
     return any;
+}
+
+static bool start(struct step *step, struct life_job *job, const struct action *action)
+{
+    if (job->w.blocked || !phase_is_waiting(job->w.phase))
+        return false;
+    run_start(step, job, action->slots, action->slot_count);
+    return phase_holds(job->w.phase);
+}
+
+/* Returns whether to look again: something was done, or, where all is done at once, something could not be.
+ */
+static bool act(struct deciding *d)
+{
+    struct step *step = &d->step;
+    bool at_once = step->life->rules.at_once, any, failed = false;
+
+    note_ids(d);
+    any = act_stops(d);
+    for (size_t i = 0; i < d->ids.len; i++) {
+        const struct action *action = &d->plan.actions.v[i];
+        struct life_job *job = life_find(step->life, d->ids.v[i]);
+
+        if (!job)
+            continue;
+        if (action->type == ACTION_START || (action->type == ACTION_RESIZE && at_once)) {
+            any = any || job->w.claim.len > 0;
+            failed = !start(step, job, action) || failed;
+        } else if (action->type == ACTION_CLAIM) {
+            if (!at_once || !start(step, job, action))
+                set_claim(step, job, action->slots, action->slot_count);
+            any = true;
+        } else if (action->type == ACTION_UNCLAIM) {
+            unclaim(step, job);
+            any = true;
+        }
+    }
+    return at_once ? failed : any || failed;
 }
 
 /* Deadlines. */
 static void due(struct step *step)
 {
+    struct life *life = step->life;
     VEC(struct life_job *) late = {0};
-    struct life_walk walk = {0};
+    size_t to = 0;
 
-    while (life_each(step->life, &walk))
-        if (phase_holds(walk.job->w.phase) &&
-            (walk.job->w.phase == PHASE_STARTING || walk.job->stop.kind != STOP_NONE))
-            vec_push(&late, walk.job);
+    VEC_EACH(&life->timed, id) {
+        struct life_job *job = life_find(life, *id);
+
+        if (!job)
+            continue;
+        job->timed =
+            phase_holds(job->w.phase) && (job->w.phase == PHASE_STARTING || job->stop.kind != STOP_NONE);
+        if (!job->timed)
+            continue;
+        life->timed.v[to++] = *id;
+        vec_push(&late, job);
+    }
+    life->timed.len = to;
     VEC_EACH(&late, it) {
         stop_due(step, *it);
         run_due(step, *it);

@@ -12,7 +12,8 @@ struct life {
     struct live *live;
     struct estimator *estimator;
     struct usage *usage;
-    struct map *jobs; /* id -> life_job */
+    struct map *jobs;    /* id -> life_job */
+    VEC(uint64_t) timed; /* jobs that may have a deadline: all that are starting or asked to stop */
     uint64_t revision;
     bool again;             /* there is more to decide than one call does */
     struct plan plan;       /* the explained one */
@@ -38,6 +39,7 @@ bool job_apply(struct step *step, struct life_job *job, struct live_event *event
 void job_replace(struct step *step, struct life_job *job, const struct workload *w);
 void job_times(struct life_job *job, enum phase before, int64_t now); /* waited and ran, after a change */
 void job_forecast(struct step *step, struct life_job *job);
+void job_timed(struct step *step, struct life_job *job); /* from now on it may have a deadline */
 
 /* ---- effects.c ---- */
 struct slot *slots_keep(struct arena *arena, const struct slot *slots, uint32_t len); /* a copy */
@@ -59,6 +61,7 @@ void stop_due(struct step *step, struct life_job *job);
 
 /* ---- run.c: starts and ends ---- */
 void run_start(struct step *step, struct life_job *job, const struct slot *slots, uint32_t len);
+void run_stopped(struct step *step, struct life_job *job); /* as asked: it waits again */
 void run_give_back(struct step *step, struct life_job *job, const char *why);
 void run_due(struct step *step, struct life_job *job);
 int run_runs(struct step *step, struct life_job *job, struct err *err);

@@ -45,6 +45,7 @@ void life_free(struct life *life)
         vec_push(&all.dead, walk.job);
     life_effects_done(&all);
     map_free(life->jobs);
+    vec_done(&life->timed);
     live_free(life->live);
     usage_free(life->usage);
     estimator_free(life->estimator);
@@ -141,6 +142,13 @@ void job_times(struct life_job *job, enum phase before, int64_t now)
     else if (phase_is_waiting(before))
         job->waited_ms += span;
     job->since_ms = now;
+}
+
+void job_timed(struct step *step, struct life_job *job)
+{
+    if (!job->timed)
+        vec_push(&step->life->timed, job->w.id);
+    job->timed = true;
 }
 
 void job_forecast(struct step *step, struct life_job *job)
@@ -298,6 +306,7 @@ static int restore(struct step *step, const struct life_event *event, struct err
         job->progress_ms = step->now;
     if (job->w.phase == PHASE_STOPPING && job->stop.kind == STOP_NONE)
         job->stop.kind = STOP_PREEMPT;
+    job_timed(step, job);
     job_forecast(step, job);
     return 0;
 }
@@ -426,6 +435,7 @@ static void bound(struct step *step, struct life_job *job, struct placement slot
     job_times(job, before, step->now);
     job->run++;
     job->placed_ms = job->progress_ms = step->now;
+    job_timed(step, job);
     text_set(&job->reason, "starting: bound by somebody else");
     effect_spans(step, job, true);
     effect_record(step, job, job->reason, false, 0);

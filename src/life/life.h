@@ -81,6 +81,7 @@ struct life_job {
     int64_t peak_mib, now_mib; /* measured on one card, the largest; 0: not */
     uint32_t over_times;
     bool over_warned, polled, profiled;
+    bool timed;      /* may have a deadline */
     int64_t ordinal; /* when it ended: what life_ordinal says of it from then on */
     uint32_t place;  /* in live_view() */
 };
@@ -208,7 +209,8 @@ struct life_rules {
     int64_t stuck_ms;                 /* Starting, and the node says that it cannot go on: likewise */
     int64_t notice_ms; /* between the notice to the owner of a pod that cannot resume and its stop */
     int64_t half_life_ms;
-    bool quiet; /* no RECORD, TELL and texts: the simulator's */
+    bool quiet;   /* no RECORD, TELL and texts: the simulator's */
+    bool at_once; /* a job that is asked to stop has stopped: models in which that is possible anywhere */
     /* What the caller's model knows of a job's speed, in place of the estimator; NULL: the estimator. */
     void (*forecast)(void *of, const struct life_job *job, int64_t now_ms, struct forecast *ret);
     void *of;

@@ -42,6 +42,7 @@ void run_start(struct step *step, struct life_job *job, const struct slot *slots
     job->run++;
     job->run_first_epoch = job->w.epochs_done;
     job->placed_ms = job->progress_ms = step->now;
+    job_timed(step, job);
     job->no_stop_epoch = -1;
     job->epoch_at_ms = 0;
     job->iterations = 0;
@@ -326,6 +327,11 @@ static void back_in_queue(struct step *step, struct life_job *job, const char *w
     text_set(&job->trouble, NULL);
     job_forecast(step, job);
     effect_write(step, job);
+}
+
+void run_stopped(struct step *step, struct life_job *job)
+{
+    back_in_queue(step, job, job->stop.reason);
 }
 
 static const struct {

@@ -102,6 +102,7 @@ void stop_ask(struct step *step, struct life_job *job, enum life_stop_kind kind,
         !job_apply(step, job, &(struct live_event){.type = LIVE_ASK_STOP, .stop_by_ms = until}, NULL))
         return;
     stop_clear(&job->stop);
+    job_timed(step, job);
     job->stop.kind = kind;
     job->stop.killed = killed;
     job->stop.since_ms = step->now;

@@ -424,7 +424,10 @@ int live_forecast(struct live *live, uint64_t id, const struct forecast *forecas
     if (job == SCHED_NONE)
         return err_set(err, ERR_NOT_FOUND, "no job %llu", (unsigned long long)id);
     live->forecasts.v[job] = *forecast;
-    order_change(&live->book, job, false);
+    if (live->book.policy->is.forecasts)
+        order_change(&live->book, job, false);
+    else
+        order_epoch(&live->book, job); /* its key does not depend on it */
     return 0;
 }
 
@@ -468,8 +471,8 @@ static void decide(struct live *live, int64_t now_ms, struct plan *plan, bool ex
     book_decide(book, plan);
     if (explain)
         explain_waits(book, plan);
-    VEC_EACH(&book->running, key)
-        if (book->policy->looked && !explain)
+    if (book->policy->looked && !explain)
+        VEC_EACH(&book->running, key)
             book->policy->looked(&live->view.options, &live->jobs.v[key->job], now_ms);
     free(book->space.nodes);
     free(book->space.cards);
@@ -500,6 +503,20 @@ void live_decide(struct live *live, int64_t now_ms, struct plan *plan)
 int64_t live_next_ms(const struct live *live, int64_t now_ms)
 {
     return book_next_ms(&live->book, now_ms);
+}
+
+int64_t live_turn_ms(const struct live *live, int64_t now_ms)
+{
+    const struct book *book = &live->book;
+    int64_t next = INT64_MAX;
+
+    if (book->policy->next_ms)
+        VEC_EACH(&book->running, key) {
+            int64_t at = book->policy->next_ms(book, key->job);
+
+            next = at > now_ms && at < next ? at : next;
+        }
+    return next;
 }
 
 void live_plan(struct live *live, int64_t now_ms, struct plan *plan)

@@ -66,6 +66,8 @@ void live_decide(struct live *live, int64_t now_ms, struct plan *plan);
 /* When the next decision may differ although nothing happens until then: a job's minimum run or back-off is
  * over, or it passes into another queue. INT64_MAX: never. */
 int64_t live_next_ms(const struct live *live, int64_t now_ms);
+/* As far as it is about the order of those that run: when time alone changes it. */
+int64_t live_turn_ms(const struct live *live, int64_t now_ms);
 /* As sched_plan() at this moment, with all waits. */
 void live_plan(struct live *live, int64_t now_ms, struct plan *plan);
 /* The workloads as a view; lives until the next event. Indexes of jobs that have ended are reused; such an

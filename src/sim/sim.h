@@ -1,10 +1,12 @@
 /* sim - a policy run over a trace under a virtual clock. The scheduler is the one of the daemon
- * (sched/live.h): the engine tells it what happened, carries out what it decides, and lets jobs advance as
- * the trace's model says. Same arguments, same result (but for decision times). */
+ * and so is the life cycle (life/life.h): the engine tells it what happened, carries out its effects, and
+ * lets jobs advance as the trace's model says. Same arguments, same result (but for decision times). */
 #pragma once
 
 #include "base/buf.h"
 #include "sim/trace.h"
+
+struct life;
 
 #define SIM_SAMPLES 512 /* of the plots over time */
 
@@ -13,6 +15,9 @@ struct sim_options {
     uint64_t seed;
     double noise_size, noise_speed; /* sigma of the logarithm of what forecasts are off by */
     double restart_s;               /* instead of the rules'; negative: theirs */
+    bool learned; /* forecasts are the daemon's: declared hours, then measured epochs; noise does not count */
+    /* After all that happens at one moment; for measuring (bench/estimates). NULL: nobody watches. */
+    void (*watch)(void *of, struct life *life, int64_t now_ms);
     void (*progress)(void *of, double part);
     void *of;
 };

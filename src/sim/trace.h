@@ -29,6 +29,7 @@ struct segment {
 
 struct trace_job {
     const char *name, *user; /* in the arena; user may be NULL */
+    const char *like;        /* jobs of the same script have the same; NULL: its own name */
     uint32_t row;            /* as in the file: what comes at one instant stays in that order */
     double submit_s;
     uint32_t gpus;               /* the gang of rigid policies */
