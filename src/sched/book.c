@@ -73,6 +73,7 @@ void book_done(struct book *book)
     vec_done(&book->running);
     vec_done(&book->scratch);
     vec_done(&book->places);
+    vec_done(&book->kept_places);
     vec_done(&book->shapes);
     vec_done(&book->sets);
     vec_done(&book->users);
@@ -245,6 +246,7 @@ void book_decide(struct book *book, struct plan *plan)
     book->victims.len = book->unclaimed.len = 0;
     book->held.len = 0;
     book->held_for.job = book->head = SCHED_NONE;
+    book->hold_known = false;
     book->claims = 0;
     if (book->policy->timed)
         order_time(book);
@@ -258,6 +260,7 @@ void sched_plan(const struct sched_policy *policy, const struct sched_view *view
 
     book_init(&book, policy, view, now_ms);
     order_build(&book);
+    book.explains = true;
     book_decide(&book, plan);
     explain_waits(&book, plan);
 }

@@ -77,7 +77,7 @@ struct book {
     struct frag *frag;
     VEC(struct book_job) jobs; /* parallel to view.jobs */
     VEC(struct key) waiting, running, scratch;
-    VEC(uint32_t) places; /* scratch */
+    VEC(uint32_t) places, kept_places; /* scratch */
     VEC(struct shape) shapes;
     VEC(struct node_set) sets;
     VEC(struct book_user) users;
@@ -100,7 +100,9 @@ struct book {
     uint32_t open;         /* shapes that wait and have not failed in this pass */
     VEC(struct slot) held; /* cards that are kept for held_for */
     struct demand held_demand;
-    struct key held_for; /* job SCHED_NONE: nothing is held */
+    struct key held_for; /* the first that has to wait; job SCHED_NONE: nothing is held */
+    bool hold_known;     /* what is held for it was found out */
+    bool explains;       /* reasons are wanted */
     int64_t held_until;  /* what is done by then may use what is held */
     int64_t fits_ms;     /* when it is expected to fit */
     uint32_t head;       /* held_for when it is a large job at the head; else SCHED_NONE */
@@ -153,7 +155,14 @@ struct query book_query(const struct book *book, uint32_t job, uint32_t gpus);
 
 /* ---- order.c ---- */
 
-int key_cmp(const struct book *book, const struct key *a, const struct key *b);
+int key_cmp_names(const struct book *book, const struct key *a, const struct key *b);
+static inline int key_cmp(const struct book *book, const struct key *a, const struct key *b)
+{
+    for (int i = 0; i < 4; i++)
+        if (a->k[i] != b->k[i])
+            return a->k[i] < b->k[i] ? -1 : 1;
+    return key_cmp_names(book, a, b);
+}
 /* Reads all jobs of the view: users, ordinals, both queues. */
 void order_build(struct book *book);
 /* Job `job` is new, has changed or is over (`gone`): its user's ordinals and both queues follow. */
@@ -225,10 +234,10 @@ void book_space_claim(struct book *book, const struct demand *demand, struct pla
 bool claim_leaving(struct book *book, const struct key *waiter, bool own, struct plan *plan);
 /* Lets outranked jobs make room: PREEMPT or RESIZE actions and a CLAIM. */
 bool displace(struct book *book, const struct key *waiter, struct plan *plan);
+/* Whether there may be somebody it could displace. */
+bool may_displace(const struct book *book, const struct key *waiter);
 /* Whom it would displace if its owner asked, one that cannot resume if any; SCHED_NONE: nobody. */
 uint32_t would_take(struct book *book, const struct key *waiter, const struct plan *plan);
-/* Keeps cards for the first job that has to wait, where it will fit soonest. */
-void hold_for(struct book *book, const struct key *waiter, const struct plan *plan);
 /* Takes (1) what is held, or lifts that for a while (-1). */
 void hold_use(struct book *book, int times);
 /* When a decision may differ although nothing happens until then; INT64_MAX: never. */

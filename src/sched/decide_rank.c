@@ -133,6 +133,17 @@ static int64_t *card_ends(const struct book *book, const struct plan *plan)
     return ends;
 }
 
+/* Whether a node has a unit's cards free before then; the quick look before node_ready(). */
+static bool is_sooner(const struct book *book, uint32_t unit, uint32_t n, int64_t then, const int64_t *ends)
+{
+    const struct space_node *node = &book->space.nodes[n];
+    uint32_t sooner = 0;
+
+    for (uint32_t c = node->card0; c < node->card0 + node->cards; c++)
+        sooner += ends[c] < then;
+    return sooner >= unit;
+}
+
 /* The cards of a node that suit the shape, those that are free first before the others, as far as they are
  * needed for `left` units. Returns when the last of them is free; INT64_MAX: the node will not do. */
 static int64_t node_ready(const struct book *book, const struct shape *shape, uint32_t n, uint32_t left,
@@ -189,13 +200,14 @@ static void hold_resources(struct book *book)
     }
 }
 
-void hold_for(struct book *book, const struct key *waiter, const struct plan *plan)
+/* Keeps cards for held_for, where it will fit soonest. */
+static void hold_for(struct book *book, const struct plan *plan)
 {
-    const struct shape *shape = &book->shapes.v[waiter->shape];
+    const struct shape *shape = &book->shapes.v[book->held_for.shape];
     uint32_t unit = unit_of(&shape->demand);
     CLEANUP(free) int64_t *ends = card_ends(book, plan);
 
-    book->held_for = *waiter;
+    book->hold_known = true;
     book->held_demand = shape->demand;
     book->fits_ms = book->now;
     for (uint32_t left = demand_units(&shape->demand, shape->demand.min_gpus); left > 0;) {
@@ -204,9 +216,11 @@ void hold_for(struct book *book, const struct key *waiter, const struct plan *pl
         int64_t first = INT64_MAX;
 
         for (uint32_t n = 0; n < book->space.node_count; n++) {
-            int64_t ready =
-                is_held(book, n) ? INT64_MAX : node_ready(book, shape, n, left, ends, slots, &len);
+            int64_t ready;
 
+            if (!is_sooner(book, unit, n, first, ends) || is_held(book, n))
+                continue;
+            ready = node_ready(book, shape, n, left, ends, slots, &len);
             if (ready < first) {
                 first = ready;
                 best_len = len;
@@ -224,8 +238,8 @@ void hold_for(struct book *book, const struct key *waiter, const struct plan *pl
         book->fits_ms = first > book->fits_ms ? first : book->fits_ms;
     }
     book->held_until = book->fits_ms;
-    if (book_job(book, waiter->job)->bound_ms > book->held_until)
-        book->held_until = book_job(book, waiter->job)->bound_ms;
+    if (book_job(book, book->held_for.job)->bound_ms > book->held_until)
+        book->held_until = book_job(book, book->held_for.job)->bound_ms;
     hold_resources(book);
     hold_use(book, 1);
 }
@@ -257,33 +271,50 @@ static bool is_large(const struct demand *d)
     return d->min_gpus > 1 && demand_whole(d);
 }
 
+static void set_reason(struct book *book, const struct key *key, bool held, const struct plan *plan)
+{
+    struct shape *shape = &book->shapes.v[key->shape];
+    uint32_t pod;
+
+    shape->reason = held ? WAIT_HELD : why_not(book, shape);
+    shape->about = held ? book->held_for.job : SCHED_NONE;
+    if (held || wait_is_never(shape->reason) || shape->demand.max_gpus == 0)
+        return;
+    if (shape->reason == WAIT_GPUS && book->victims_known && book->victims.len == 0 &&
+        book->policy->outranks(book, key, &book->running.v[book->running.len - 1]))
+        shape->reason = WAIT_PROTECTED;
+    pod = would_take(book, key, plan);
+    if (pod != SCHED_NONE) {
+        shape->reason = WAIT_ASK;
+        shape->about = pod;
+    }
+}
+
 static void fail(struct book *book, const struct key *key, bool held, const struct plan *plan)
 {
     struct shape *shape = &book->shapes.v[key->shape];
-    bool large = book->policy->reserves && is_large(&shape->demand);
 
     book->open -= !held;
     shape->failed_held = true;
     shape->failed = !held;
-    shape->reason = held ? WAIT_HELD : why_not(book, shape);
-    shape->about = held ? book->held_for.job : SCHED_NONE;
-    if (shape->reason == WAIT_GPUS && book->victims_known && book->victims.len == 0 &&
-        book->policy->outranks(book, key, &book->running.v[book->running.len - 1]))
-        shape->reason = WAIT_PROTECTED;
-    if (!held && !wait_is_never(shape->reason) && shape->demand.max_gpus > 0) {
-        uint32_t pod = would_take(book, key, plan);
+    shape->reason = shape->never;
+    if (book->explains)
+        set_reason(book, key, held, plan);
+    if (held || book->held_for.job != SCHED_NONE || shape->demand.max_gpus == 0 ||
+        shape->never != WAIT_REASONS)
+        return;
+    book->held_for = *key;
+    if (book->policy->reserves && is_large(&shape->demand) && book->claims == 0)
+        book->head = key->job;
+}
 
-        if (pod != SCHED_NONE) {
-            shape->reason = WAIT_ASK;
-            shape->about = pod;
-        }
-    }
-    if (!held && book->held_for.job == SCHED_NONE && shape->demand.max_gpus > 0 &&
-        !wait_is_never(shape->reason) &&
-        (book->space.whole > 0 || shape->reason == WAIT_SHARE || shape->reason == WAIT_CPU || large)) {
-        hold_for(book, key, plan);
-        book->head = large && book->claims == 0 ? key->job : SCHED_NONE;
-    }
+/* What is held is found out when it matters: most often nobody behind could start anyway. */
+static bool hold_ready(struct book *book, const struct plan *plan)
+{
+    if (book->held_for.job == SCHED_NONE || book->hold_known)
+        return false;
+    hold_for(book, plan);
+    return true;
 }
 
 /* Whether it comes before the one that cards are held for, but for that. What it may displace it may displace
@@ -333,7 +364,12 @@ static void try_job(struct book *book, const struct key *key, struct plan *plan)
     bool held = false;
 
     if (!shape->failed_held) {
-        if (space_place(&book->space, &query, book->slots.v)) {
+        bool fits = space_place(&book->space, &query, book->slots.v);
+
+        if ((fits || book->has_leaving || book->soon_known || may_displace(book, key)) &&
+            hold_ready(book, plan) && fits)
+            fits = space_place(&book->space, &query, book->slots.v);
+        if (fits) {
             start(book, key->job, query_slots(&query), plan);
             return;
         }
@@ -418,5 +454,7 @@ void decide_by_rank(struct book *book, struct plan *plan)
             try_job(book, key, plan);
         }
     }
+    if (book->space.whole > 0 || (book->head != SCHED_NONE && book_job(book, book->head)->bound_ms == 0))
+        (void)hold_ready(book, plan);
     size_grow(book, plan);
 }

@@ -382,6 +382,11 @@ static bool hopeless(const struct book *book, const struct key *waiter)
     return !book->policy->outranks(book, waiter, &book->running.v[book->running.len - 1]) && !book->has_extra;
 }
 
+bool may_displace(const struct book *book, const struct key *waiter)
+{
+    return allowed(book, waiter, book_job(book, waiter->job)->asked) && !hopeless(book, waiter);
+}
+
 static void look_ahead(struct book *book)
 {
     book->soon_known = true;
@@ -439,7 +444,7 @@ bool displace(struct book *book, const struct key *waiter, struct plan *plan)
     struct wish wish;
     bool found;
 
-    if (!allowed(book, waiter, book_job(book, waiter->job)->asked) || hopeless(book, waiter))
+    if (!may_displace(book, waiter))
         return false;
     a = attempt_of(book, waiter, plan);
     a.asked = book_job(book, waiter->job)->asked;

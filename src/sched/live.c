@@ -468,6 +468,7 @@ static void decide(struct live *live, int64_t now_ms, struct plan *plan, bool ex
     book->space.nodes = mem_dup(kept.nodes, nodes);
     book->space.cards = mem_dup(kept.cards, cards);
     book->now = now_ms;
+    book->explains = explain;
     book_decide(book, plan);
     if (explain)
         explain_waits(book, plan);
@@ -486,7 +487,8 @@ static void keep_head(struct live *live)
     struct book *book = &live->book;
     int64_t wait = book->fits_ms - book->now;
 
-    if (book->head == SCHED_NONE || live->jobs.v[book->head].bound_ms > 0 || wait > REST_MAX_MS)
+    if (book->head == SCHED_NONE || !book->hold_known || live->jobs.v[book->head].bound_ms > 0 ||
+        wait > REST_MAX_MS)
         return;
     lose_head(live);
     live->head = book->head;

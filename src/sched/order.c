@@ -169,11 +169,8 @@ static uint32_t shape_of(struct book *book, const struct workload *w)
 
 /* ---- sorting ---- */
 
-int key_cmp(const struct book *book, const struct key *a, const struct key *b)
+int key_cmp_names(const struct book *book, const struct key *a, const struct key *b)
 {
-    for (int i = 0; i < 4; i++)
-        if (a->k[i] != b->k[i])
-            return a->k[i] < b->k[i] ? -1 : 1;
     if (a->job == b->job)
         return 0;
     const struct workload *v = book_job(book, a->job), *w = book_job(book, b->job);
@@ -365,11 +362,26 @@ void order_build(struct book *book)
 
 /* ---- changes ---- */
 
-/* The place of a key among sorted ones. */
-static size_t place_of(const struct book *book, const struct key *v, size_t len, const struct key *key)
+/* The place of a key among sorted ones. It is looked for from `hint` on in growing
+ * steps: keys of one user that are looked for after each other are not far from each other. */
+static size_t place_of(const struct book *book, const struct key *v, size_t len, const struct key *key,
+                       size_t hint)
 {
     size_t low = 0;
 
+    if (hint < len) {
+        size_t step = 1;
+
+        if (key_cmp(book, &v[hint], key) < 0) {
+            for (low = hint + 1; low + step < len && key_cmp(book, &v[low + step], key) < 0; step *= 2)
+                low += step;
+            len = low + step < len ? low + step : len;
+        } else {
+            for (len = hint; len > step && key_cmp(book, &v[len - step], key) >= 0; step *= 2)
+                len -= step;
+            low = len > step ? len - step : 0;
+        }
+    }
     while (low < len) {
         size_t mid = low + (len - low) / 2;
 
@@ -391,7 +403,7 @@ static void note_place(struct book *book, const struct key *v, size_t len, uint3
     if (book->jobs.v[job].where != where)
         return;
     memcpy(key.k, book->jobs.v[job].k, sizeof(key.k));
-    at = place_of(book, v, len, &key);
+    at = place_of(book, v, len, &key, book->places.len ? book->places.v[book->places.len - 1] : len / 2);
     if (at == len || v[at].job != job)
         for (at = 0; at < len && v[at].job != job; at++)
             ;
@@ -407,72 +419,110 @@ static int place_cmp(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Takes the user's keys that are out of date, and that of `job`, out: what lies between moves as a whole. */
-static size_t keys_without(struct book *book, struct key *v, size_t len, uint32_t user, uint32_t job,
-                           enum where where)
+/* Notes where the user's keys that are out of date stand, and that of `job`. */
+static void find_old(struct book *book, const struct key *v, size_t len, uint32_t user, uint32_t job,
+                     enum where where)
 {
-    size_t to, from;
-
     book->places.len = 0;
     if (job != SCHED_NONE)
         note_place(book, v, len, job, where);
     VEC_EACH(&book->users.v[user].jobs, one)
         if (!book->jobs.v[*one].queued)
             note_place(book, v, len, *one, where);
-    if (book->places.len == 0)
-        return len;
-    qsort(book->places.v, book->places.len, sizeof(*book->places.v), place_cmp);
-    to = book->places.v[0];
-    for (size_t i = 0; i < book->places.len; i++) {
-        size_t until = i + 1 < book->places.len ? book->places.v[i + 1] : len;
-
-        from = book->places.v[i];
-        if (where == WHERE_WAITING) {
-            book->specials -= v[from].special;
-            book->shapes.v[v[from].shape].waiting--;
+    for (size_t i = 1; i < book->places.len; i++)
+        if (book->places.v[i - 1] > book->places.v[i]) {
+            qsort(book->places.v, book->places.len, sizeof(*book->places.v), place_cmp);
+            break;
         }
-        memmove(&v[to], &v[from + 1], sizeof(*v) * (until - from - 1));
-        to += until - from - 1;
+    for (size_t i = 0; i < book->places.len && where == WHERE_WAITING; i++) {
+        book->specials -= v[book->places.v[i]].special;
+        book->shapes.v[v[book->places.v[i]].shape].waiting--;
     }
-    return to;
 }
 
-/* Sorts what stands from `old` on and merges it, from the end, with what stands before, which is sorted. */
-static void merge_new(struct book *book, struct key *v, size_t old, size_t len)
+/* What lies between two places moves as a whole. */
+struct segment {
+    size_t from, to;
+    int64_t shift;
+};
+
+/* Takes the keys at book->places out of the first `len`, which are sorted, and puts those of `fresh`, which
+ * are, too, where they belong. A key that moves a little way moves only what it passes. */
+static size_t keys_replace(struct book *book, struct key *v, size_t len, const struct key *fresh,
+                           size_t count)
+{
+    size_t outs = book->places.len, out = 0, in = 0, at = 0;
+    VEC(struct segment) segments = {0};
+    CLEANUP(free) size_t *into = mem_alloc(sizeof(*into) * (count + 1));
+
+    for (size_t i = 0; i < count; i++)
+        into[i] = place_of(book, v, len, &fresh[i], i ? into[i - 1] : len / 2);
+    while (at < len || out < outs || in < count) {
+        size_t next = len;
+
+        if (out < outs && book->places.v[out] < next)
+            next = book->places.v[out];
+        if (in < count && into[in] < next)
+            next = into[in];
+        if (next > at && in != out)
+            vec_push(&segments, (struct segment){at, next, (int64_t)in - (int64_t)out});
+        at = next;
+        if (in < count && into[in] == at) {
+            into[in] = at + in - out;
+            in++;
+        } else if (out < outs && book->places.v[out] == at) {
+            out++;
+            at++;
+        }
+    }
+    VEC_EACH(&segments, one)
+        if (one->shift < 0)
+            memmove(&v[(int64_t)one->from + one->shift], &v[one->from], sizeof(*v) * (one->to - one->from));
+    for (size_t i = segments.len; i-- > 0;)
+        if (segments.v[i].shift > 0)
+            memmove(&v[(int64_t)segments.v[i].from + segments.v[i].shift], &v[segments.v[i].from],
+                    sizeof(*v) * (segments.v[i].to - segments.v[i].from));
+    for (size_t i = 0; i < count; i++)
+        v[into[i]] = fresh[i];
+    vec_done(&segments);
+    return len - outs + count;
+}
+
+/* The keys from `old` on are new: they take the places of those that are out of date. */
+static size_t keys_renew(struct book *book, struct key *v, size_t old, size_t len)
 {
     size_t fresh = len - old;
-    struct key *room;
 
-    if (fresh == 0)
-        return;
+    if (fresh == 0 && book->places.len == 0)
+        return len;
     keys_sort(book, v + old, fresh);
-    vec_reserve(&book->scratch, fresh);
-    room = book->scratch.v;
-    memcpy(room, v + old, sizeof(*v) * fresh);
-    while (fresh > 0) {
-        size_t at = place_of(book, v, old, &room[fresh - 1]);
-
-        memmove(&v[at + fresh], &v[at], sizeof(*v) * (old - at));
-        fresh--;
-        v[at + fresh] = room[fresh];
-        old = at;
-    }
+    vec_reserve(&book->scratch, fresh + 1);
+    if (fresh > 0)
+        memcpy(book->scratch.v, v + old, sizeof(*v) * fresh);
+    return keys_replace(book, v, old, book->scratch.v, fresh);
 }
 
 static void rerank(struct book *book, uint32_t user, uint32_t job)
 {
-    size_t waiting, running;
+    size_t waiting = book->waiting.len, running = book->running.len;
+    size_t places;
 
     sum_ordinals(book, &book->users.v[user]);
-    waiting = book->waiting.len =
-        keys_without(book, book->waiting.v, book->waiting.len, user, job, WHERE_WAITING);
-    running = book->running.len =
-        keys_without(book, book->running.v, book->running.len, user, job, WHERE_RUNNING);
+    find_old(book, book->running.v, running, user, job, WHERE_RUNNING);
+    places = book->places.len;
+    vec_reserve(&book->kept_places, places + 1);
+    if (places > 0)
+        memcpy(book->kept_places.v, book->places.v, sizeof(*book->places.v) * places);
+    find_old(book, book->waiting.v, waiting, user, job, WHERE_WAITING);
     VEC_EACH(&book->users.v[user].jobs, one)
         if (!book->jobs.v[*one].queued)
             push_key(book, *one);
-    merge_new(book, book->waiting.v, waiting, book->waiting.len);
-    merge_new(book, book->running.v, running, book->running.len);
+    book->waiting.len = keys_renew(book, book->waiting.v, waiting, book->waiting.len);
+    vec_reserve(&book->places, places + 1);
+    if (places > 0)
+        memcpy(book->places.v, book->kept_places.v, sizeof(*book->places.v) * places);
+    book->places.len = places;
+    book->running.len = keys_renew(book, book->running.v, running, book->running.len);
 }
 
 static void forget(struct book *book, uint32_t user, uint32_t job)
@@ -491,7 +541,7 @@ void order_change(struct book *book, uint32_t job, bool gone)
     uint32_t old = SCHED_NONE, user;
     struct book_user *of;
     struct key key;
-    size_t at;
+    size_t at = 0;
 
     while (book->jobs.len <= job)
         vec_push(&book->jobs, (struct book_job){.user = SCHED_NONE});
@@ -507,11 +557,14 @@ void order_change(struct book *book, uint32_t job, bool gone)
     user = book->jobs.v[job].user;
     of = &book->users.v[user];
     key = own_key(book, job);
-    for (at = of->jobs.len; at > 0; at--) {
-        struct key before = own_key(book, of->jobs.v[at - 1]);
+    for (size_t end = of->jobs.len; at < end;) {
+        size_t mid = at + (end - at) / 2;
+        struct key other = own_key(book, of->jobs.v[mid]);
 
-        if (key_cmp(book, &before, &key) < 0)
-            break;
+        if (key_cmp(book, &other, &key) < 0)
+            at = mid + 1;
+        else
+            end = mid;
     }
     vec_insert(&of->jobs, at, job);
     if (old != SCHED_NONE && old != user)
