@@ -600,7 +600,7 @@ static int due(void)
 {
     int64_t at = INT64_MAX, left;
 
-    if (shim.state == SHIM_DRAINING || (shim.tty && shim.drain_end > now_mono()))
+    if ((shim.state == SHIM_DRAINING && !held_up()) || (shim.tty && shim.drain_end > now_mono()))
         at = shim.drain_end;
     for (struct client *c = shim.clients; c < shim.clients + SHIM_CLIENTS; c++)
         if (c->pending && c->give_up < at)
@@ -616,6 +616,8 @@ static void check_time(void)
     int64_t now = now_mono();
     bool ended = shim.out[0] < 0 && shim.out[1] < 0;
 
+    if (shim.state == SHIM_DRAINING && held_up()) /* nothing was read meanwhile: its time begins afterwards */
+        shim.drain_end = now + DRAIN_TIME;
     for (struct client *c = shim.clients; c < shim.clients + SHIM_CLIENTS; c++)
         if (c->pending && now >= c->give_up)
             client_drop(c);

@@ -270,6 +270,38 @@ static void test_a_client_that_reads_nothing_is_cut_off(void **state)
     box_remove(&box);
 }
 
+/* Of the sizes some leave the pipe full when the process ends. */
+static void test_what_is_in_the_pipe_at_the_end_is_logged_although_a_client_reads_nothing(void **state)
+{
+    static const int sizes[] = {150000, 200000, 250000, 300000, 350000};
+    struct live *live = *state;
+    struct box boxes[ARRAY_LEN(sizes)];
+    struct pipe_box lazy[ARRAY_LEN(sizes)] = {0};
+
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        CLEANUP(free) char *script = mem_printf("read x; seq 1 100000 | head -c %d", sizes[i]);
+        struct runtime_spec spec = box_spec(live, &boxes[i], script);
+
+        spec.stdin_open = true;
+        box_start(&boxes[i], &spec);
+        UNTIL(live, boxes[i].started);
+        assert_int_equal(runtime_attach(boxes[i].c, true, true, &pipe_events, &lazy[i], &lazy[i].s, NULL), 0);
+        runtime_stream_pause(lazy[i].s, true);
+        for (int turn = 0; turn < 5; turn++)
+            loop_turn(live->loop, 20, NULL);
+        assert_int_equal(runtime_stream_write(lazy[i].s, "go\n", 3), 3);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        CLEANUP(buf_done) struct buf text = {0};
+
+        box_wait(&boxes[i]);
+        box_output(&boxes[i], NULL, &text);
+        assert_int_equal(text.len, sizes[i]);
+        pipe_done(&lazy[i]);
+        box_remove(&boxes[i]);
+    }
+}
+
 static void test_rotation_of_any_bytes_loses_none(void **state)
 {
     struct live *live = *state;
@@ -324,6 +356,7 @@ int main(int argc, char **argv)
         LIVE_TEST(test_attach_serves_several_clients),
         LIVE_TEST(test_attach_to_a_terminal),
         LIVE_TEST(test_a_client_that_reads_nothing_is_cut_off),
+        LIVE_TEST(test_what_is_in_the_pipe_at_the_end_is_logged_although_a_client_reads_nothing),
         LIVE_TEST(test_rotation_of_any_bytes_loses_none),
         LIVE_TEST(test_a_full_log_disk_does_not_hold_up_the_container),
     };
