@@ -359,9 +359,9 @@ struct program *program_start(struct loop *loop, const struct program_spec *spec
     program->input = mem_strndup(spec->input.s ? spec->input.s : "", spec->input.len);
     program->input_len = spec->input.len;
     program->timeout_sec = spec->timeout_sec ? spec->timeout_sec : PROGRAM_TIMEOUT_SEC;
-    for (size_t i = 0; spec->argv[i] && i < PROGRAM_ARGS_MAX; i++)
+    for (size_t i = 0; i < PROGRAM_ARGS_MAX && spec->argv[i]; i++)
         program->argv[i] = mem_strdup(spec->argv[i]);
-    for (size_t i = 0; spec->env && spec->env[i] && i < ENV_MAX - 4; i++)
+    for (size_t i = 0; spec->env && i < ENV_MAX - 4 && spec->env[i]; i++)
         program->env[i] = mem_strdup(spec->env[i]);
     pthread_mutex_init(&program->lock, NULL);
     if (!start_thread(program)) {
