@@ -24,6 +24,7 @@ struct parcel {
     const struct json *item;
     const char *key;
     struct arena *arena;
+    bool last; /* what follows is left out */
 };
 
 struct channel {
@@ -41,7 +42,8 @@ static const char *sentence(const struct parcel *parcel)
     const char *name = json_get_string(parcel->item, "name");
     const char *text = json_string_or(json_get(parcel->item, "text"), "");
 
-    return name ? arena_printf(parcel->arena, "%s: %s", name, text) : text;
+    return arena_printf(parcel->arena, "%s%s%s%s", name ? name : "", name ? ": " : "", text,
+                        parcel->last ? " (more has happened: berth inbox)" : "");
 }
 
 static const char *title_of(const struct json *item)
@@ -360,13 +362,18 @@ static size_t send_item(struct deliver *deliver, const char *user, const struct 
     size_t count = 0;
 
     for (const struct channel *it = channels; it < channels + ARRAY_LEN(channels); it++) {
-        struct parcel parcel = {user, json_get_string(settings, it->name), item, key, arena};
+        struct parcel parcel = {user, json_get_string(settings, it->name), item, key, arena, false};
+        struct notify_lane_state state;
         struct err err = {0};
 
         if (!parcel.to || (streq(it->name, "command") && !deliver->config.commands) ||
             (streq(it->name, "mail") && !deliver->sendmail))
             continue;
         count++;
+        notify_lane(deliver->config.notify, lane_of(user, it, parcel.to, arena), &state);
+        parcel.last = state.waiting + 1 == DELIVER_WAITING_MAX;
+        if (state.waiting >= DELIVER_WAITING_MAX)
+            continue; /* the inbox has it */
         if (notify_push(deliver->config.notify,
                         &(struct notify_message){.handler = it->name,
                                                  .lane = lane_of(user, it, parcel.to, arena),

@@ -9,8 +9,9 @@
 #include "notify/inbox.h"
 #include "notify/policy.h"
 
-#define DELIVER_TABLE "notify-settings" /* of store_value: user → document */
-#define DELIVER_LANE  "inbox/"          /* lanes of notify begin with it */
+#define DELIVER_TABLE       "notify-settings" /* of store_value: user → document */
+#define DELIVER_LANE        "inbox/"          /* lanes of notify begin with it */
+#define DELIVER_WAITING_MAX 20                /* messages to one address; what comes then is left out */
 
 /* Borrows all but the strings. */
 struct deliver_config {

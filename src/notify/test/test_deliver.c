@@ -268,6 +268,25 @@ static void test_a_new_address_is_not_held_up_by_an_old_one(void **state)
     assert_non_null(strstr(settle(f), "mail new@lab: [berth] net notice\n"));
 }
 
+static void test_a_flood_is_cut_and_says_so(void **state)
+{
+    struct fixture *f = *state;
+    unsigned lines = 0;
+    char job[24];
+
+    assert_int_equal(set(f, "ann", "{\"webhook\":\"https://hooks.example/x\"}", NULL), 0);
+    for (int i = 0; i < 1000; i++) {
+        snprintf(job, sizeof(job), "uid-%d", i);
+        inbox_tell(f->inbox,
+                   &(struct inbox_item){.user = "ann", .kind = INBOX_FAILED, .job = job, .text = "failed"});
+    }
+    for (const char *c = settle(f); *c; c++)
+        lines += *c == '\n';
+    assert_int_equal(lines, DELIVER_WAITING_MAX);
+    assert_non_null(strstr(f->seen.data, "x: failed (more has happened: berth inbox)\n"));
+    assert_true(inbox_unseen(f->inbox, "ann") > DELIVER_WAITING_MAX);
+}
+
 static void test_wrong_settings_change_nothing(void **state)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -339,6 +358,7 @@ int main(void)
         CASE(test_the_address_of_a_webhook_is_not_shown),
         CASE(test_what_is_given_up_is_told_in_the_inbox_and_not_sent),
         CASE(test_a_new_address_is_not_held_up_by_an_old_one),
+        CASE(test_a_flood_is_cut_and_says_so),
         CASE(test_wrong_settings_change_nothing),
         cmocka_unit_test(test_a_mail_has_only_our_header),
         cmocka_unit_test(test_long_words_are_encoded_in_whole_characters),
