@@ -119,7 +119,7 @@ int verb_notify_off(struct cli *cli, const struct args *args)
     json_set_bool(&cli->arena, body, "off", true);
     code = cli_send(cli, "PUT", target(cli, args, ""), body, &reply);
     if (code == CLI_OK)
-        puts("nothing is sent any more; berth inbox still has it all");
+        puts("messages are off; 'berth inbox' still shows everything");
     return code;
 }
 

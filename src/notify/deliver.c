@@ -433,7 +433,7 @@ void deliver_lost(struct deliver *deliver, const char *lane, const char *why, in
         &(struct inbox_item){
             .user = arena_strndup(&arena, rest.s, rest.len),
             .kind = INBOX_NOTICE,
-            .text = arena_printf(&arena, "a message to your %.*s was given up: %s", STR_ARG(channel), why),
+            .text = arena_printf(&arena, "gave up on a message to your %.*s: %s", STR_ARG(channel), why),
             .once = arena_printf(&arena, "%.*s-%lld", STR_ARG(channel), (long long)now_ms),
             .here = true,
             .at_ms = now_ms});

@@ -251,7 +251,7 @@ static void test_what_is_given_up_is_told_in_the_inbox_and_not_sent(void **state
     items = json_get(inbox_list(f->inbox, "ann", true, 0, &arena), "items");
     assert_int_equal(json_len(items), 2);
     assert_string_equal(json_get_string(json_item(items, 0), "text"),
-                        "a message to your mail was given up: refused");
+                        "gave up on a message to your mail: refused");
 }
 
 static void test_a_new_address_is_not_held_up_by_an_old_one(void **state)
