@@ -74,7 +74,10 @@ void call_reply(struct call *call, int status, const char *content_type, struct 
     pending->body = *body;
     *body = (struct buf){0};
     add_headers(call, pending);
-    store_defer(call->store, send_pending, pending);
+    if (call->at_once)
+        send_pending(pending, NULL);
+    else
+        store_defer(call->store, send_pending, pending);
 }
 
 void call_reply_json(struct call *call, int status, const struct json *doc)

@@ -15,6 +15,7 @@ struct call {
     struct failure failure;
     struct json *warnings; /* texts for Warning headers */
     int64_t now;
+    bool at_once;       /* the answer tells nothing that is stored: it need not wait for the disk */
     bool no_store;      /* the answer is for nobody's cache */
     bool session;       /* who is signed in with the page's cookie */
     const char *cookie; /* for Set-Cookie of the answer; NULL: none */

@@ -25,11 +25,12 @@ struct effect {
     int64_t wake_at;
 };
 
-#define EFFECTS_MAX 600 /* of one look at one object; the rest follows at the next look */
+#define EFFECTS_MAX 128 /* of one look at one object: a turn of the loop carries out no more */
 
 struct effects {
     struct arena *arena;
     size_t len;
+    bool more; /* there was no room for all: look again at once */
     struct effect v[EFFECTS_MAX];
 };
 

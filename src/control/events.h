@@ -7,7 +7,7 @@
 
 #define EVENTS_AGE_SEC     3600
 #define EVENTS_PER_NS_MAX  5000
-#define EVENTS_PER_NS_TRIM 500 /* how many go at once when there are more */
+#define EVENTS_PER_NS_TRIM 100 /* how many go at once when there are more */
 
 struct event_queue;
 

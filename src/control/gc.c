@@ -88,7 +88,7 @@ static void set_free(void *arg, const struct object *object)
     struct json *doc, *meta, *refs;
 
     if (effects_room(dependents->effects) < 2) {
-        dependents->full = true;
+        dependents->full = dependents->effects->more = true;
         return;
     }
     doc = object_json(object, dependents->effects->arena);

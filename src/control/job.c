@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define COUNTS_MAX 150 /* pods counted in one look; their updates and deletions must fit in the effects */
+#define COUNTS_MAX 50 /* pods counted in one look; their updates and deletions must fit in the effects */
 
 struct look {
     const struct job_view *view;

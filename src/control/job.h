@@ -13,7 +13,7 @@
 #define JOB_TRACKING_FINALIZER "batch.kubernetes.io/job-tracking"
 #define JOB_BACKOFF_SEC        10 /* after the first failure, doubled with each */
 #define JOB_BACKOFF_MAX_SEC    360
-#define JOB_CREATES_MAX        200 /* pods made in one look */
+#define JOB_CREATES_MAX        50 /* pods made in one look; the rest follows at once */
 
 enum pod_phase { POD_PENDING, POD_RUNNING, POD_SUCCEEDED, POD_FAILED };
 

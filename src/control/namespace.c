@@ -48,8 +48,13 @@ void namespace_look(const struct namespace_view *view, struct effects *effects)
         }
         return;
     }
-    for (size_t i = 0; i < view->content_count && effects_room(effects) > 4; i++)
-        if (!view->content[i]->deleting)
+    for (size_t i = 0; i < view->content_count && !effects->more; i++) {
+        if (view->content[i]->deleting)
+            continue;
+        if (effects_room(effects) > 4)
             effect_delete(effects, view->content[i]);
+        else
+            effects->more = true;
+    }
     note_remaining(view, doc, effects);
 }

@@ -4,8 +4,10 @@ struct effect *effects_add(struct effects *effects, enum effect_type type)
 {
     struct effect *effect;
 
-    if (effects->len == EFFECTS_MAX)
+    if (effects->len == EFFECTS_MAX) {
+        effects->more = true;
         return NULL;
+    }
     effect = &effects->v[effects->len++];
     *effect = (struct effect){.type = type, .grace_sec = -1};
     return effect;

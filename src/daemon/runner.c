@@ -1,6 +1,6 @@
-/* The queue runs at the end of a turn, for a few milliseconds at a time. Looking and carrying out happen
- * without a pause in between, so what a controller saw is still so when its effects are written; and
- * as they are written in one turn, they become durable together or not at all. */
+/* The queue runs at the end of a turn, for a few milliseconds at a time, and goes on in the next one. Looking
+ * and carrying out happen without a pause in between, so what a controller saw is still so when its effects
+ * are written; and as they are written in one turn, they become durable together or not at all. */
 #include "base/clock.h"
 #include "daemon/runner_internal.h"
 
@@ -347,8 +347,11 @@ static void look(struct runner *runner, struct work *work)
         return;
     }
     runner->effects->len = 0;
+    runner->effects->more = false;
     runner_look(runner, work->controller, object, applying.now, false);
     result = apply_all(&applying);
+    if (result == 0 && runner->effects->more)
+        work_push(runner, work);
     if (result < 0 && applying.create_failed)
         result = create_failed(&applying, work);
     else if (result < 0)
@@ -369,14 +372,11 @@ static void look(struct runner *runner, struct work *work)
         arena_reset(&runner->arena);
 }
 
-static void runner_on_turn(void *arg)
+static void work_off(struct runner *runner)
 {
-    struct runner *runner = tie_unref(arg);
     int64_t start = clock_monotonic();
 
-    if (!runner)
-        return;
-    runner->running = false;
+    runner->running = true; /* what is pushed meanwhile is seen here */
     while (runner->head) {
         struct work *work = runner->head;
 
@@ -388,10 +388,24 @@ static void runner_on_turn(void *arg)
         if (!work->queued && work->place == HEAP_OUT)
             work_forget(runner, work);
         if (runner->head && clock_monotonic() - start > RUN_NSEC) {
-            run_soon(runner);
+            loop_timer_set(runner->rest, 0); /* in the next turn: requests come first */
             return;
         }
     }
+    runner->running = false;
+}
+
+static void runner_on_turn(void *arg)
+{
+    struct runner *runner = tie_unref(arg);
+
+    if (runner)
+        work_off(runner);
+}
+
+static void runner_on_rest(void *arg)
+{
+    work_off(arg);
 }
 
 /* ---- start and end ---- */
@@ -409,6 +423,7 @@ struct runner *runner_new(struct loop *loop, struct registry *registry)
     runner->tail = &runner->head;
     heap_init(&runner->sleeping, wakes_before, offsetof(struct work, place));
     runner->timer = loop_timer_new(loop, runner_on_timer, runner);
+    runner->rest = loop_timer_new(loop, runner_on_rest, runner);
     runner->events = event_queue_new();
     runner->events_timer = loop_timer_new(loop, runner_events_look, runner);
     runner->effects = NEW(struct effects);
@@ -445,6 +460,7 @@ void runner_free(struct runner *runner)
         work_free(value);
     map_free(runner->works);
     loop_timer_free(runner->timer);
+    loop_timer_free(runner->rest);
     loop_timer_free(runner->events_timer);
     event_queue_free(runner->events);
     runner_forget(runner, NULL);

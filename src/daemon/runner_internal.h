@@ -54,7 +54,8 @@ struct runner {
     struct work *head, **tail;
     struct heap sleeping;
     struct loop_timer *timer;
-    bool running; /* a run of the queue is asked for */
+    bool running;            /* a run of the queue is asked for */
+    struct loop_timer *rest; /* … in the next turn, when there was too much for one */
     struct event_queue *events;
     struct loop_timer *events_timer;
     bool events_soon;          /* it fires within a second */

@@ -72,6 +72,7 @@ struct loop {
     struct loop_io *dead;
     struct loop_io *signal_io, *post_io;
     calls later;
+    int64_t longest; /* turn, in nanoseconds of processor time */
     sigset_t signals;
     struct signal_handler handlers[_NSIG];
     pthread_mutex_t post_lock; /* guards `posted` */
@@ -216,9 +217,26 @@ void loop_use_clock(struct loop *loop, struct clock_virtual *clock)
     loop->now = clock_monotonic();
 }
 
+static int64_t thread_time(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+    return (int64_t)ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+int64_t loop_longest_turn(struct loop *loop)
+{
+    int64_t longest = loop->longest;
+
+    loop->longest = 0;
+    return longest;
+}
+
 int loop_turn(struct loop *loop, int timeout_ms, struct err *err)
 {
     struct epoll_event events[LOOP_EVENTS_MAX];
+    int64_t start, took;
     int count;
 
     assert(!loop->in_turn);
@@ -231,6 +249,7 @@ int loop_turn(struct loop *loop, int timeout_ms, struct err *err)
     if (loop->clock && count == 0)
         jump(loop, timeout_ms);
     loop->now = clock_monotonic();
+    start = thread_time();
     loop->in_turn = true;
     for (int i = 0; i < count; i++) {
         struct loop_io *io = events[i].data.ptr;
@@ -243,6 +262,8 @@ int loop_turn(struct loop *loop, int timeout_ms, struct err *err)
         run_later(loop);
     free_dead(loop);
     loop->in_turn = false;
+    took = thread_time() - start;
+    loop->longest = took > loop->longest ? took : loop->longest;
     return 0;
 }
 

@@ -34,6 +34,10 @@ void loop_use_clock(struct loop *loop, struct clock_virtual *clock); /* borrowed
 /* Monotonic time at the start of this turn: cheap, the same for all callbacks of a turn. */
 int64_t loop_now(const struct loop *loop);
 
+/* The most processor time that one turn has taken since this was asked last: who waited, waited about so
+ * long. */
+int64_t loop_longest_turn(struct loop *loop);
+
 typedef void (*loop_io_fn)(void *arg, uint32_t events);
 /* events: EPOLLIN | EPOLLOUT …, level-triggered; EPOLLERR and EPOLLHUP always come. */
 struct loop_io *loop_io_new(struct loop *loop, int fd, uint32_t events, loop_io_fn fn, void *arg);

@@ -192,3 +192,16 @@ def test_a_crowd_while_the_daemon_is_killed(node):
     people.join()
     settle(node, jobs)
     look_back(node, jobs)
+
+
+def test_a_large_collection_goes_in_turns_that_others_need_not_wait_for(own_daemon):
+    many = 1000
+    path = "/api/v1/namespaces/default/configmaps"
+    for i in range(many):
+        own_daemon.post(path, {"metadata": {"name": f"c{i}"}, "data": {"k": "x" * 500}})
+    own_daemon.get("/v1/status")  # forgets the longest turn so far
+    answer = own_daemon.request("DELETE", path)
+    assert answer.code == 200 and len(answer.json()["items"]) == many
+    assert own_daemon.get(path)["items"] == []
+    longest = own_daemon.get("/v1/status")["longestTurnMicros"]
+    assert longest <= 20000, longest

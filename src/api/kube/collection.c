@@ -1,9 +1,13 @@
 /* Lists and the deletion of what they show. Pages are read from the newest state; all pages of a list
  * carry the revision of the first, so that a watch from there tells of everything that changed between. */
 #include "api/kube/kube.h"
+#include "base/clock.h"
 #include "base/vec.h"
 #include "base/yaml.h"
+#include "loop/loop.h"
 #include "objects/table.h"
+
+#define DELETE_NSEC (4 * NSEC_PER_MSEC) /* of one turn */
 
 int list_selector(struct call *call, const struct route *route, struct selector **ret)
 {
@@ -258,39 +262,91 @@ void collection_list(struct call *call, const struct route *route)
     vec_done(&page.objects);
 }
 
+/* ---- deleting what a list shows ---- */
+
+/* Thousands take a while: a few milliseconds of each turn are theirs, and the answer comes at the end. */
+struct deletion {
+    struct call *call;
+    struct route route;
+    struct delete_options options;
+    struct write write;
+    struct page page; /* holds its objects: the answer tells what they were before */
+    size_t at;
+    enum form form;
+    struct loop_timer *rest;
+};
+
+static void deletion_end(struct deletion *d)
+{
+    d->page.revision = store_revision(d->call->store);
+    if (d->call->failure.code)
+        call_fail(d->call);
+    else
+        reply_page(d->call, &d->route, &d->page, d->form == FORM_TABLE ? FORM_JSON : d->form);
+    VEC_EACH(&d->page.objects, it)
+        object_unref((struct object *)*it);
+    vec_done(&d->page.objects);
+    loop_timer_free(d->rest);
+}
+
+static int delete_with(const struct deletion *d, const struct object *object, struct arena *arena,
+                       struct failure *failure)
+{
+    struct write write = d->write;
+    struct delete_options options = d->options;
+    CLEANUP(written_done) struct written written = {0};
+
+    write.arena = arena;
+    write.failure = failure;
+    write.warnings = d->at == 1 ? d->write.warnings : NULL; /* once is enough */
+    if (!options.uid)
+        options.uid = object->uid; /* not another one that has come in its place */
+    return registry_delete(d->call->registry, &write, d->route.kind, object->ns, object->name, &options,
+                           &written);
+}
+
+static void delete_one(struct deletion *d, const struct object *object, struct arena *arena)
+{
+    const struct object *there = store_get(d->call->store, object->kind->id, object->ns, object->name);
+    struct failure failure = {0};
+
+    if (!there || !streq(there->uid, object->uid))
+        return;
+    if (delete_with(d, object, d->at == 1 ? d->call->arena : arena, &failure) < 0)
+        delete_with(d, object, d->call->arena, &d->call->failure); /* the words must outlive this turn */
+}
+
+static void deletion_go_on(void *arg)
+{
+    struct deletion *d = arg;
+    CLEANUP(arena_done) struct arena arena = {0};
+    int64_t start = clock_monotonic();
+
+    while (d->at < d->page.objects.len && !d->call->failure.code) {
+        delete_one(d, d->page.objects.v[d->at++], &arena);
+        arena_reset(&arena);
+        if (clock_monotonic() - start > DELETE_NSEC) {
+            loop_timer_set(d->rest, 0);
+            return;
+        }
+    }
+    deletion_end(d);
+}
+
 void collection_delete(struct call *call, const struct route *route)
 {
-    struct delete_options options;
-    struct page page = {0};
-    struct write write;
-    enum form form;
+    struct deletion *d = arena_zalloc(call->arena, sizeof(*d));
 
-    if (accept_form(call, &form) < 0 || body_write(call, &write, route, NULL) < 0 ||
-        body_delete_options(call, &options, &write.dry_run) < 0 || collect(call, route, &page) < 0) {
+    d->call = call;
+    d->route = *route;
+    if (accept_form(call, &d->form) < 0 || body_write(call, &d->write, route, NULL) < 0 ||
+        body_delete_options(call, &d->options, &d->write.dry_run) < 0 || collect(call, route, &d->page) < 0) {
         call_fail(call);
-        vec_done(&page.objects);
+        vec_done(&d->page.objects);
         return;
     }
-    /* The answer tells what they were before. */
-    VEC_EACH(&page.objects, it)
+    VEC_EACH(&d->page.objects, it)
         object_ref(*it);
-    for (size_t i = 0; i < page.objects.len && !call->failure.code; i++) {
-        const struct object *object = page.objects.v[i];
-        struct failure failure = {0};
-        CLEANUP(written_done) struct written written = {0};
-
-        write.failure = &failure;
-        if (registry_delete(call->registry, &write, route->kind, object->ns, object->name, &options,
-                            &written) < 0 &&
-            failure.code != 404)
-            call->failure = failure;
-    }
-    page.revision = store_revision(call->store);
-    if (call->failure.code)
-        call_fail(call);
-    else
-        reply_page(call, route, &page, form == FORM_TABLE ? FORM_JSON : form);
-    VEC_EACH(&page.objects, it)
-        object_unref((struct object *)*it);
-    vec_done(&page.objects);
+    d->rest = loop_timer_new(call->api->config.loop, deletion_go_on, d);
+    deletion_go_on(d);
 }

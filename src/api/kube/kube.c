@@ -220,6 +220,13 @@ static bool is_health(const char *path)
     return streq(path, "/healthz") || streq(path, "/readyz") || streq(path, "/livez");
 }
 
+/* Alive is who answers; ready is who can also write. */
+static void health(struct call *call)
+{
+    call->at_once = !streq(call->req->path, "/readyz");
+    reply_text(call, "text/plain; charset=utf-8", STR("ok"));
+}
+
 bool kube_handle(struct call *call)
 {
     const char *path = call->req->path;
@@ -257,7 +264,7 @@ bool kube_handle(struct call *call)
     else if (skip == 3 && streq(segments[0], "apis") && count > 1 && !discovery_legacy_group(segments[1]).s)
         call_page_not_found(call);
     else if (is_health(path))
-        reply_text(call, "text/plain; charset=utf-8", STR("ok"));
+        health(call);
     else if (streq(path, "/version"))
         version(call);
     else if (streq(segments[0], "openapi"))

@@ -3,6 +3,7 @@
 #include "api/page/page.h"
 #include "base/clock.h"
 #include "base/yaml.h"
+#include "loop/loop.h"
 #include "objects/object_doc.h"
 
 #include <malloc.h>
@@ -61,6 +62,7 @@ static void rest_status(struct call *call, const char *id)
     json_set_int(call->arena, doc, "storeBytes", (int64_t)stats.memory_bytes);
     json_set_int(call->arena, doc, "commits", (int64_t)stats.commits);
     json_set_int(call->arena, doc, "lastCommitMicros", stats.last_commit_ns / 1000);
+    json_set_int(call->arena, doc, "longestTurnMicros", loop_longest_turn(call->api->config.loop) / 1000);
     json_set_int(call->arena, doc, "documentsParsed", (int64_t)object_parse_count());
     json_set_int(call->arena, doc, "documentsBytes", (int64_t)object_docs_bytes());
     counts = json_set_object(call->arena, doc, "objects");

@@ -291,7 +291,7 @@ static void test_many_finished_pods_are_counted_in_several_looks(void **state)
     view.pods = pods.v;
     view.pod_count = pods.len;
     job_look(&view, &b->effects);
-    assert_int_equal(json_int(json_at(effect_doc(b, EFFECT_UPDATE_STATUS), "status.succeeded"), 0), 150);
+    assert_int_equal(json_int(json_at(effect_doc(b, EFFECT_UPDATE_STATUS), "status.succeeded"), 0), 50);
     assert_null(condition_find(json_get(effect_doc(b, EFFECT_UPDATE_STATUS), "status"), "Complete"));
     vec_done(&pods);
 }

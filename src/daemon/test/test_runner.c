@@ -337,6 +337,44 @@ static void test_orphaned_pods_are_free(void **state)
     assert_null(json_at(pod, "metadata.finalizers"));
 }
 
+static void test_more_dependents_than_one_look_can_free_are_all_freed(void **state)
+{
+    enum { COUNT = 3 * EFFECTS_MAX };
+    struct world *w = *state;
+    const struct object *owner;
+
+    create(w, "{kind: Secret, apiVersion: v1, metadata: {name: owner}}");
+    owner = get(w, KIND_SECRET, "owner");
+    for (int i = 0; i < COUNT; i++)
+        create(w, arena_printf(&w->arena,
+                               "{kind: ConfigMap, apiVersion: v1, metadata: {name: d%d, ownerReferences: "
+                               "[{apiVersion: v1, kind: Secret, name: owner, uid: %s}]}}",
+                               i, owner->uid));
+    run(w);
+    delete_object(w, owner, PROPAGATE_ORPHAN);
+    run(w);
+    assert_null(get(w, KIND_SECRET, "owner"));
+    assert_int_equal(count(w, KIND_CONFIG_MAP), COUNT);
+    OBJECTS_EACH(store_list(w->store, KIND_CONFIG_MAP, "default"), it)
+        assert_int_equal((*it)->owner_count, 0);
+}
+
+static void test_a_full_namespace_empties_in_several_looks(void **state)
+{
+    struct world *w = *state;
+
+    create(w, "{kind: Namespace, apiVersion: v1, metadata: {name: lab}}");
+    for (int i = 0; i < 3 * EFFECTS_MAX; i++)
+        create(w,
+               arena_printf(&w->arena,
+                            "{kind: ConfigMap, apiVersion: v1, metadata: {name: c%d, namespace: lab}}", i));
+    run(w);
+    delete_object(w, store_get(w->store, KIND_NAMESPACE, "", "lab"), PROPAGATE_DEFAULT);
+    run(w);
+    assert_null(store_get(w->store, KIND_NAMESPACE, "", "lab"));
+    assert_int_equal(store_count(w->store, KIND_CONFIG_MAP, "lab"), 0);
+}
+
 static void test_finished_job_goes_after_its_time(void **state)
 {
     struct world *w = *state;
@@ -783,6 +821,8 @@ int main(void)
         T(test_job_deleted_in_the_background_takes_its_pods),
         T(test_job_deleted_in_the_foreground_goes_last),
         T(test_orphaned_pods_are_free),
+        T(test_more_dependents_than_one_look_can_free_are_all_freed),
+        T(test_a_full_namespace_empties_in_several_looks),
         T(test_finished_job_goes_after_its_time),
         cmocka_unit_test(test_what_was_not_looked_at_is_after_a_restart),
         cmocka_unit_test(test_what_a_full_disk_undid_is_done_again),
