@@ -164,8 +164,8 @@ static int get_output(struct cli *cli, const struct args *args, const char *targ
 int cli_list(struct cli *cli, const struct args *args, const char *target, const char *key,
              const struct column *columns, size_t count)
 {
-    enum output output;
-    struct reply reply;
+    enum output output = OUTPUT_TABLE;
+    struct reply reply = {0};
     int code = get_output(cli, args, target, &output, &reply);
 
     if (code != CLI_OK)
@@ -179,8 +179,8 @@ int cli_list(struct cli *cli, const struct args *args, const char *target, const
 
 int cli_show(struct cli *cli, const struct args *args, const char *target, enum output fallback)
 {
-    enum output output;
-    struct reply reply;
+    enum output output = OUTPUT_TABLE;
+    struct reply reply = {0};
     int code = get_output(cli, args, target, &output, &reply);
 
     if (code == CLI_OK)

@@ -496,8 +496,11 @@ void plant_end(struct plant *plant, struct unpack_counts *ret)
         if (dir >= 0)
             utimensat(dir, ".", folder->times, 0);
     }
-    VEC_EACH(&plant->implied, it)
-        if (plant->options->implied && !is_described(plant, *it))
-            buf_add(plant->options->implied, *it, strlen(*it) + 1);
+    VEC_EACH(&plant->implied, it) {
+        const char *path = *it;
+
+        if (path && plant->options->implied && !is_described(plant, path))
+            buf_add(plant->options->implied, path, strlen(path) + 1);
+    }
     *ret = plant->counts;
 }
