@@ -169,7 +169,8 @@ def test_a_job_that_is_not_to_be_retried_is_not_displaced(node):
     podkit.create(node, gpu_job("once", "cyd", 4, backoffLimit=0))
     harness.wait(lambda: rows(node).get("once", {}).get("state") == "Running", "the Job runs")
     submit(node, training("hers", "eve", epochs=3))
-    until(node, "hers", lambda row: row["position"] == 1 and row["state"] == "Pending", "waits")
+    row = until(node, "hers", lambda row: "berth claim" in row["reason"], "says what a claim would take")
+    assert "once" in row["reason"] and row["state"] == "Pending"
     assert rows(node)["once"]["state"] == "Running"
 
 
@@ -178,13 +179,14 @@ def test_a_bare_pod_goes_by_claim_alone_and_after_a_notice(node):
     podkit.phase(node, "plain", "Running")
     assert rows(node)["plain"]["user"] == "root"
     podkit.create(node, gpu_pod("known", "sleep 1", gpus=2, labels={"user": "ann"}))
-    until(node, "known", lambda row: row["position"] == 1, "waits")
-    assert rows(node)["plain"]["state"] == "Running"
+    row = until(node, "known", lambda row: "berth claim" in row["reason"], "says what a claim would take")
+    assert "plain" in row["reason"] and rows(node)["plain"]["state"] == "Running"
     node.request("POST", "/v1/queue/known/claim")
     until(node, "plain", lambda row: row["state"] == "Stopping", "its owner has notice")
     podkit.phase(node, "known", "Running", "Succeeded")
     gone = until(node, "plain", lambda row: row["state"] == "Preempted", "it has gone")
     assert "ann's 2nd GPU job known" in gone["reason"] and gone["user"] == "root"
+    assert "here I am" in logs(node, "plain")
 
 
 def test_a_relabel_reranks_at_once(node):
