@@ -65,6 +65,10 @@ struct book_job {
     int64_t k[4];    /* its key in the queue, as it was put there */
     enum where where;
     bool queued; /* that key is up to date */
+    bool waits;  /* and could start */
+    int32_t priority;
+    int step;      /* while it waits: length_step() of what it is expected to take; else 0 */
+    int rank_step; /* not less than those of its user's waiting jobs of higher priority */
 };
 
 struct book {
@@ -152,6 +156,11 @@ double book_rest_s(const struct book *book, uint32_t job, uint32_t gpus); /* sec
 /* When a running job is expected to end; not before now. */
 int64_t book_end_ms(const struct book *book, uint32_t job);
 struct query book_query(const struct book *book, uint32_t job, uint32_t gpus);
+
+/* The logarithm of a length, so that what is about as long counts as equal. */
+int length_step(double seconds);
+/* A length that nothing was measured of tells short from long, not long from longer. */
+#define UNSURE_S 5000.0
 
 /* ---- order.c ---- */
 

@@ -281,7 +281,7 @@ static void set_reason(struct book *book, const struct key *key, bool held, cons
     if (held || wait_is_never(shape->reason) || shape->demand.max_gpus == 0)
         return;
     if (shape->reason == WAIT_GPUS && book->victims_known && book->victims.len == 0 &&
-        book->policy->outranks(book, key, &book->running.v[book->running.len - 1]))
+        book->running.len > 0 && book->policy->outranks(book, key, &book->running.v[book->running.len - 1]))
         shape->reason = WAIT_PROTECTED;
     pod = would_take(book, key, plan);
     if (pod != SCHED_NONE) {

@@ -138,21 +138,35 @@ void claims_restore(struct book *book, struct plan *plan)
 
 /* ---- candidates ---- */
 
+/* Within one rank: who loses the least. */
 static int victim_cmp(const void *va, const void *vb)
 {
     const struct victim *a = va, *b = vb;
 
-    if (a->shrink != b->shrink)
-        return a->shrink ? -1 : 1;
-    for (int i = 0; i < 2; i++)
-        if (a->key.k[i] != b->key.k[i])
-            return a->key.k[i] > b->key.k[i] ? -1 : 1;
     if (a->lost_gpu_ms != b->lost_gpu_ms)
         return a->lost_gpu_ms < b->lost_gpu_ms ? -1 : 1;
     for (int i = 2; i < 4; i++)
         if (a->key.k[i] != b->key.k[i])
             return a->key.k[i] > b->key.k[i] ? -1 : 1;
     return a->key.job > b->key.job ? -1 : 1;
+}
+
+static bool same_rank(const struct victim *a, const struct victim *b)
+{
+    return a->shrink == b->shrink && a->key.k[0] == b->key.k[0] && a->key.k[1] == b->key.k[1];
+}
+
+/* They stand by rank already, as running jobs do. */
+static void victims_sort(struct book *book)
+{
+    struct victim *v = book->victims.v;
+
+    for (size_t i = 0, k; i < book->victims.len; i = k) {
+        for (k = i + 1; k < book->victims.len && same_rank(&v[i], &v[k]); k++)
+            ;
+        if (k > i + 1)
+            qsort(&v[i], k - i, sizeof(*v), victim_cmp);
+    }
 }
 
 static bool is_asked(const struct plan *plan, uint32_t job)
@@ -167,37 +181,40 @@ static bool is_asked(const struct plan *plan, uint32_t job)
  * after it need no other candidates. */
 static bool victims_serve(const struct book *book, const struct key *waiter)
 {
-    return book->victims_known && !book->policy->outranks(book, waiter, &book->victims_for);
+    return book->victims_known &&
+           book->jobs.v[waiter->job].ordinal >= book->jobs.v[book->victims_for.job].ordinal;
+}
+
+static void add_victim(struct book *book, const struct key *key, const struct plan *plan, bool shrink)
+{
+    const struct workload *w = book_job(book, key->job);
+
+    if (!may_stop_asked(book, key->job) || !space_exists(&book->space, w->placement))
+        return;
+    vec_push(&book->victims, (struct victim){.key = *key,
+                                             .lost_gpu_ms = workload_lost_gpu_ms(w, book->now),
+                                             .asked = !w->resumable,
+                                             .taken = is_asked(plan, key->job),
+                                             .shrink = shrink});
+    book->victims_asked |= !w->resumable && !shrink;
 }
 
 static void find_victims(struct book *book, const struct key *waiter, const struct plan *plan)
 {
-    bool outranked = true;
-
     book->victims.len = 0;
     book->victims_for = *waiter;
     book->victims_known = true;
     book->victims_asked = false;
-    for (size_t i = book->running.len; i-- > 0 && (outranked || book->has_extra);) {
-        const struct key *key = &book->running.v[i];
-        const struct workload *w = book_job(book, key->job);
-        struct victim victim = {.key = *key, .lost_gpu_ms = workload_lost_gpu_ms(w, book->now)};
+    for (size_t i = book->running.len; i-- > 0 && book->has_extra;) {
+        const struct workload *w = book_job(book, book->running.v[i].job);
 
-        outranked = outranked && book->policy->outranks(book, waiter, key);
-        if (!may_stop_asked(book, key->job) || !space_exists(&book->space, w->placement))
-            continue;
-        victim.asked = !w->resumable;
-        victim.taken = is_asked(plan, key->job);
-        if (outranked) {
-            vec_push(&book->victims, victim);
-            book->victims_asked |= victim.asked;
-        }
-        victim.shrink = true;
         if (demand_elastic(&w->demand) && w->placement.len > w->demand.min_gpus)
-            vec_push(&book->victims, victim);
+            add_victim(book, &book->running.v[i], plan, true);
     }
-    if (book->victims.len > 1)
-        qsort(book->victims.v, book->victims.len, sizeof(*book->victims.v), victim_cmp);
+    for (size_t i = book->running.len; i-- > 0;)
+        if (book->policy->outranks(book, waiter, &book->running.v[i]))
+            add_victim(book, &book->running.v[i], plan, false);
+    victims_sort(book);
 }
 
 static bool victim_on(const struct book *book, const struct victim *victim, uint32_t node)
@@ -284,7 +301,7 @@ static bool gather(struct book *book, const struct key *waiter, struct attempt *
         const struct workload *w = book_job(book, victim->key.job);
 
         if (!victim->shrink && !book->policy->outranks(book, waiter, &victim->key))
-            break;
+            continue;
         if (victim->taken || (victim->asked && !a->asked) || w->demand.max_gpus == 0 ||
             !victim_helps(&w->placement, &wish))
             continue;
@@ -379,7 +396,7 @@ static bool hopeless(const struct book *book, const struct key *waiter)
         return true;
     if (victims_serve(book, waiter))
         return book->victims.len == 0;
-    return !book->policy->outranks(book, waiter, &book->running.v[book->running.len - 1]) && !book->has_extra;
+    return false;
 }
 
 bool may_displace(const struct book *book, const struct key *waiter)

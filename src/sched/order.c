@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "sched/book.h"
 
+#include <math.h>
+
 /* ---- interning ---- */
 
 static uint64_t mix_in(uint64_t hash, uint64_t value)
@@ -274,6 +276,23 @@ void order_epoch(struct book *book, uint32_t job)
     book->jobs.v[job].rest_ms = rest_or_end(book, job);
 }
 
+int length_step(double seconds)
+{
+    uint64_t whole = seconds < 1 ? 1 : seconds < 1e18 ? (uint64_t)seconds : (uint64_t)1e18;
+
+    return 64 - __builtin_clzll(whole);
+}
+
+static int waiting_step(const struct book *book, uint32_t job)
+{
+    const struct forecast *f = book->view->forecasts ? &book->view->forecasts[job] : NULL;
+    double seconds = (double)book->jobs.v[job].rest_ms / 1000;
+
+    if (!phase_is_waiting(book_job(book, job)->phase))
+        return 0;
+    return length_step(f && f->points > 0 && f->measured ? seconds : fmin(seconds, UNSURE_S));
+}
+
 static void read_job(struct book *book, uint32_t job)
 {
     const struct workload *w = book_job(book, job);
@@ -292,19 +311,30 @@ static void read_job(struct book *book, uint32_t job)
     book->jobs.v[job].milli = demand_milli(&w->demand, w->demand.min_gpus, mib);
     book->jobs.v[job].queued = false;
     book->jobs.v[job].rest_ms = rest_or_end(book, job);
+    book->jobs.v[job].priority = w->priority;
+    book->jobs.v[job].waits = phase_is_waiting(w->phase) && !w->blocked && w->demand.max_gpus > 0;
+    book->jobs.v[job].step = waiting_step(book, job);
 }
 
+/* And how long each counts as: of one user, a short job does not go before one of higher priority. */
 static void sum_ordinals(struct book *book, const struct book_user *user)
 {
     int64_t sum = 0;
+    int longest = 0, floor = 0;
+    int32_t priority = INT32_MAX;
 
     VEC_EACH(&user->jobs, job) {
         struct book_job *of = &book->jobs.v[*job];
-
         int64_t ordinal = user->name ? sum += of->milli : of->milli;
+        int step;
 
-        of->queued &= of->ordinal == ordinal;
+        floor = of->priority != priority && user->name ? longest : floor;
+        priority = of->priority;
+        step = of->waits && of->step < floor ? floor : of->step;
+        longest = of->waits && step > longest ? step : longest;
+        of->queued &= of->ordinal == ordinal && of->rank_step == step;
         of->ordinal = ordinal;
+        of->rank_step = step;
     }
 }
 

@@ -18,17 +18,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define RIGID_GPUS   0.5    /* power of the gang's size in the order of rigid jobs: 0 is SRTF, 1 is SRSF */
-#define LATE_FROM    0.9    /* of its fair time, from where on a rigid job counts for more */
-#define LATE_POWER   4.0    /* by that power of it */
-#define CRITICAL_MAX 3.0    /* a job longer than that many times all the rest is last whatever one does */
-#define CRITICAL_GPU 0.5    /* part of the GPUs that critical jobs may have */
-#define CRITICAL_RUN 1.15   /* a critical job that runs stays so a little longer */
-#define UNSURE_S     5000.0 /* a job that nothing was measured of is not believed to take longer than that */
-#define UNSURE_AGE   0.01   /* of two such jobs the one that came earlier counts for more, by that an hour */
-#define UNSURE_KEEP  2.0    /* and while it runs it counts that many times */
-#define LONG_FROM    0.8    /* elastic jobs that take longer than that part of all work count for more, */
-#define LONG_POWER   0.5    /* by that power of it */
+#define RIGID_GPUS   0.5  /* power of the gang's size in the order of rigid jobs: 0 is SRTF, 1 is SRSF */
+#define LATE_FROM    0.9  /* of its fair time, from where on a rigid job counts for more */
+#define LATE_POWER   4.0  /* by that power of it */
+#define CRITICAL_MAX 3.0  /* a job longer than that many times all the rest is last whatever one does */
+#define CRITICAL_GPU 0.5  /* part of the GPUs that critical jobs may have */
+#define CRITICAL_RUN 1.15 /* a critical job that runs stays so a little longer */
+#define UNSURE_AGE   0.01 /* of two such jobs the one that came earlier counts for more, by that an hour */
+#define UNSURE_KEEP  2.0  /* and while it runs it counts that many times */
+#define LONG_FROM    0.8  /* elastic jobs that take longer than that part of all work count for more, */
+#define LONG_POWER   0.5  /* by that power of it */
 #define LONG_MOST    20.0
 
 struct claimant {

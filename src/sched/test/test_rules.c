@@ -161,6 +161,88 @@ static void test_who_gains_nothing_by_asking_is_not_told_to(void **state)
     done(&f);
 }
 
+static void test_among_first_gpus_the_short_one_goes_first(void **state)
+{
+    struct fixture f;
+    struct workload *brief;
+
+    (void)state;
+    init(&f, 1, 1);
+    job(&f, "a1", "ann", 1)->declared_ms = 10 * HOUR_MS;
+    brief = job(&f, "b1", "bob", 1);
+    brief->declared_ms = HOUR_MS / 6;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, brief)->type, ACTION_START);
+    assert_int_equal(f.plan.actions.len, 1);
+    done(&f);
+}
+
+static void test_beyond_the_first_only_a_shorter_or_equal_job_displaces(void **state)
+{
+    struct fixture f;
+    struct workload *third, *second;
+
+    (void)state;
+    init(&f, 1, 4);
+    running(&f, job(&f, "a1", "ann", 1), 0);
+    running(&f, job(&f, "a2", "ann", 1), 1);
+    third = running(&f, job(&f, "a3", "ann", 1), 2);
+    running(&f, job(&f, "b1", "bob", 1), 3);
+    for (uint32_t i = 0; i < 4; i++)
+        f.jobs[i].declared_ms = HOUR_MS;
+    second = job(&f, "b2", "bob", 1);
+    second->declared_ms = 10 * HOUR_MS;
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    second->declared_ms = HOUR_MS / 2;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, third)->type, ACTION_PREEMPT);
+    done(&f);
+}
+
+static void test_a_much_shorter_later_gpu_goes_before_a_long_one_of_another_user(void **state)
+{
+    struct fixture f;
+    struct workload *lasting, *brief;
+
+    (void)state;
+    init(&f, 1, 4);
+    running(&f, job(&f, "a1", "ann", 1), 0);
+    lasting = running(&f, job(&f, "a2", "ann", 1), 1);
+    running(&f, job(&f, "b1", "bob", 1), 2);
+    running(&f, job(&f, "b2", "bob", 1), 3);
+    for (uint32_t i = 0; i < 4; i++)
+        f.jobs[i].declared_ms = 20 * HOUR_MS;
+    brief = job(&f, "b3", "bob", 1);
+    brief->declared_ms = HOUR_MS / 6;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, lasting)->type, ACTION_PREEMPT); /* not bob's own */
+    assert_int_equal(action_of(&f, brief)->type, ACTION_CLAIM);
+    assert_int_equal(f.plan.actions.len, 2); /* first GPUs stay */
+    done(&f);
+}
+
+static void test_a_short_job_does_not_go_before_its_users_higher_priority(void **state)
+{
+    struct fixture f;
+    struct workload *urgent;
+
+    (void)state;
+    init(&f, 1, 2);
+    running(&f, job(&f, "a1", "ann", 1), 0)->priority = 9;
+    urgent = job(&f, "a2", "ann", 1);
+    urgent->priority = 5;
+    urgent->declared_ms = 20 * HOUR_MS;
+    job(&f, "a3", "ann", 1)->declared_ms = HOUR_MS / 60;
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, urgent)->type, ACTION_START);
+    assert_int_equal(f.plan.actions.len, 1);
+    running(&f, urgent, 1);
+    decide(&f, "fair");
+    assert_int_equal(f.plan.actions.len, 0);
+    done(&f);
+}
+
 /* ---- over time ---- */
 
 struct lab {
@@ -314,6 +396,10 @@ int main(void)
         cmocka_unit_test(test_a_stopping_job_keeps_what_it_shrinks_to),
         cmocka_unit_test(test_a_job_in_the_way_that_cannot_resume_is_named),
         cmocka_unit_test(test_who_gains_nothing_by_asking_is_not_told_to),
+        cmocka_unit_test(test_among_first_gpus_the_short_one_goes_first),
+        cmocka_unit_test(test_beyond_the_first_only_a_shorter_or_equal_job_displaces),
+        cmocka_unit_test(test_a_much_shorter_later_gpu_goes_before_a_long_one_of_another_user),
+        cmocka_unit_test(test_a_short_job_does_not_go_before_its_users_higher_priority),
         cmocka_unit_test(test_a_large_job_at_the_head_is_not_starved_by_later_first_gpus),
         cmocka_unit_test(test_nothing_is_stopped_in_the_instant_in_which_it_started),
         cmocka_unit_test(test_a_probe_is_a_restart_on_a_number_nobody_measured),
