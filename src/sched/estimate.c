@@ -19,14 +19,12 @@
 #define WEIGHT_MAX    500.0
 
 /* Of logarithms; chosen with bench/estimates so that intervals hold what they say. */
-#define SIGMA_TYPICAL  1.5 /* nothing is known */
-#define SIGMA_DECLARED 0.8 /* what users declare */
-#define SIGMA_OTHERS   0.3 /* what other runs of the same took */
-#define SIGMA_EPOCH    0.1 /* of one epoch's time, while there are too few to tell, */
-#define EPOCH_WEIGHT   3.0 /* which counts as so many epochs */
-#define SIGMA_DRIFT                                                                                          \
-    0.05 /* of the epochs to come against those that were: restarts, neighbours, early ends                  \
-          */
+#define SIGMA_TYPICAL  1.5  /* nothing is known */
+#define SIGMA_DECLARED 0.8  /* what users declare */
+#define SIGMA_OTHERS   0.3  /* what other runs of the same took */
+#define SIGMA_EPOCH    0.12 /* of one epoch's time, while there are too few to tell, */
+#define EPOCH_WEIGHT   3.0  /* which counts as so many epochs */
+#define SIGMA_DRIFT    0.08 /* of the epochs to come against those that were: restarts, early ends */
 #define QUANTILE_80    1.28
 
 #define LATE_STEP      1.1 /* what is overdue is put off by so much, again and again */

@@ -5,10 +5,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define STAYS_MAX 6     /* of one card; more count as one */
-#define VISITS    60000 /* of nodes and cards; who comes later is counted with the crowd */
-#define PLAY_MIN  32    /* jobs that are placed whatever it takes */
-#define EXIT_MS   2000  /* from the end of its last epoch until a job has gone */
+#define STAYS_MAX  6     /* of one card; more count as one */
+#define VISITS     60000 /* of nodes and cards; who comes later is counted with the crowd */
+#define PLAY_MIN   32    /* jobs that are placed whatever it takes */
+#define EXIT_MS    2000  /* from the end of its last epoch until a job has gone */
+#define WIDE_LOW   0.3   /* of the time to go: an interval reaches at least from there */
+#define WIDE_HIGH  2.6   /* to there (bench/estimates) */
+#define FIRST_WIDE 0.5   /* so much of that for the first in the queue */
 
 /* Somebody is on the card until then. */
 struct stay {
@@ -20,7 +23,8 @@ struct play_card {
     struct stay stays[STAYS_MAX]; /* by until.at_ms */
     uint32_t count;
     int32_t total;
-    int64_t gap_from, gap_until; /* nobody needs it then; whoever comes after has it as well */
+    struct when gap_from; /* nobody needs it then, up to gap_until */
+    int64_t gap_until;
 };
 
 /* So many thousandths of a GPU are free from then on. */
@@ -32,6 +36,14 @@ struct chunk {
 struct claimed {
     uint32_t job;
     struct when start;
+};
+
+/* A card of a running job that may not be stopped yet: when it could be free. */
+struct young {
+    const struct play_card *card;
+    const struct key *key;
+    struct when free;
+    bool extra; /* beyond its smallest size: anybody may have it */
 };
 
 /* A place that is looked at: so many cards of a node, ready then. */
@@ -50,9 +62,10 @@ struct starts {
     struct when *sorted; /* per node, from its card0 on: when whole cards are free, soonest first */
     uint8_t *fresh;      /* per node: whether that is so, NODE_... */
     VEC(struct claimed) claimed;
+    VEC(struct young) young;
     VEC(struct option) options;
     int64_t visits;
-    uint32_t played;
+    uint32_t played, asked;
     bool crowd; /* from now on only GPUs are counted */
     VEC(struct chunk) heap;
     int64_t total;
@@ -192,6 +205,23 @@ static const struct action *action_of(const struct starts *s, uint32_t job, bool
     return action && (action->type == ACTION_CLAIM) == claims ? action : NULL;
 }
 
+/* One that is protected now, but will have to make room as soon as it may. */
+static void add_young(struct starts *s, const struct key *key)
+{
+    const struct workload *w = book_job(s->book, key->job);
+    int64_t from = w->started_ms + s->book->view->options.min_run_ms;
+    struct when free;
+
+    if (!s->book->policy->outranks || s->book->view->options.preemption != PREEMPTION_AUTO || w->keep ||
+        !w->resumable || workload_in_last_epoch(w) || w->phase != PHASE_RUNNING || from <= s->book->now)
+        return;
+    free = gone(s, key->job, from);
+    for (uint32_t i = 0; i < w->placement.len; i++)
+        if (w->placement.v[i].card != SLOT_CPU)
+            vec_push(&s->young, (struct young){card_of(s, &w->placement.v[i]), key, free,
+                                               demand_elastic(&w->demand) && i >= w->demand.min_gpus});
+}
+
 static void add_running(struct starts *s)
 {
     VEC_EACH(&s->book->running, key) {
@@ -209,10 +239,13 @@ static void add_running(struct starts *s)
             stay_all(s, w->placement,
                      forecast_end(forecast_of(s->book, key->job, &room), workload_gpus(w), false,
                                   w->started_ms, s->book->now));
+        add_young(s, key);
     }
 }
 
 /* ---- what starts ---- */
+
+static struct when play_one(struct starts *s, const struct key *key);
 
 static struct when ends(const struct starts *s, uint32_t job, uint32_t gpus, struct when start)
 {
@@ -221,48 +254,22 @@ static struct when ends(const struct starts *s, uint32_t job, uint32_t gpus, str
     return forecast_end_after(forecast_of(s->book, job, &room), gpus ? gpus : 1, start);
 }
 
-static struct placement claim_of(const struct starts *s, uint32_t job)
+static bool claims(const struct starts *s, const struct key *key)
 {
-    const struct action *action = action_of(s, job, true);
-
-    if (action)
-        return (struct placement){action->slots, action->slot_count};
-    return has_claim(s->book, job) ? book_job(s->book, job)->claim : (struct placement){0};
+    return action_of(s, key->job, true) || (key->special && has_claim(s->book, key->job));
 }
 
-static void add_claimed(struct starts *s, uint32_t job)
-{
-    struct placement at = claim_of(s, job);
-    struct when start = at_once(s);
-
-    if (at.len == 0 || !space_exists(&s->book->space, at))
-        return;
-    for (uint32_t i = 0; i < at.len; i++)
-        if (at.v[i].card != SLOT_CPU)
-            start = when_max(start, card_ready(s, card_of(s, &at.v[i]), (int32_t)at.v[i].mib));
-    stay_all(s, at, ends(s, job, at.len, start));
-    vec_push(&s->claimed, (struct claimed){job, start});
-}
-
-/* Jobs that start now, then those with a claim: nobody else gets their places. */
+/* Jobs that start now, then those with a claim: in order, each gets what is free first. Nobody else does. */
 static void add_placed(struct starts *s)
 {
     VEC_EACH(&s->plan->actions, action)
         if (action->type == ACTION_START)
             stay_all(s, (struct placement){action->slots, action->slot_count},
                      ends(s, action->job, action->slot_count, at_once(s)));
-    VEC_EACH(&s->plan->actions, action)
-        if (action->type == ACTION_CLAIM)
-            add_claimed(s, action->job);
     VEC_EACH(&s->book->waiting, key)
-        if (key->special && book_job(s->book, key->job)->claim.len > 0) {
-            bool known = action_of(s, key->job, false) != NULL;
-
-            VEC_EACH(&s->claimed, it)
-                known |= it->job == key->job;
-            if (!known)
-                add_claimed(s, key->job);
-        }
+        if (claims(s, key) && book_job(s->book, key->job)->demand.max_gpus > 0 &&
+            !action_of(s, key->job, false))
+            vec_push(&s->claimed, (struct claimed){key->job, play_one(s, key)});
 }
 
 struct starts *starts_new(const struct book *book, const struct plan *plan)
@@ -297,6 +304,7 @@ void starts_free(struct starts *s)
     free(s->sorted);
     free(s->fresh);
     vec_done(&s->claimed);
+    vec_done(&s->young);
     vec_done(&s->options);
     vec_done(&s->heap);
     free(s);
@@ -315,30 +323,6 @@ static int32_t need_of(const struct play_card *card, const struct demand *d)
                            : (int32_t)d->mib;
 }
 
-/* A protected job that has to make room as soon as it may: when it could have gone. */
-static void allow_displaced(struct starts *s, const struct key *waiter, const struct play_card *card,
-                            struct when *ready)
-{
-    const struct book *book = s->book;
-    uint32_t at = (uint32_t)(card - s->cards);
-
-    VEC_EACH(&book->running, key) {
-        const struct workload *w = book_job(book, key->job);
-        bool here = false;
-
-        for (uint32_t i = 0; i < w->placement.len; i++)
-            here |= w->placement.v[i].card != SLOT_CPU &&
-                    book->space.nodes[w->placement.v[i].node].card0 + w->placement.v[i].card == at;
-        if (here && w->phase == PHASE_RUNNING && !w->keep && w->resumable && !workload_in_last_epoch(w) &&
-            book->policy->outranks(book, waiter, key)) {
-            struct when free = gone(s, key->job, w->started_ms + book->view->options.min_run_ms);
-
-            if (free.at_ms < ready->at_ms)
-                *ready = free;
-        }
-    }
-}
-
 static int option_cmp(const void *va, const void *vb)
 {
     const struct option *a = va, *b = vb;
@@ -354,22 +338,27 @@ struct seek {
     const struct demand *demand;
     int64_t rest_ms; /* it will run */
     bool gaps;       /* may be in gaps */
-    bool protected;  /* waits for somebody's minimum run */
 };
+
+static bool may_take(const struct starts *s, const struct seek *seek, const struct young *young)
+{
+    return young->extra || s->book->policy->outranks(s->book, seek->key, young->key);
+}
 
 static bool gap_suits(const struct play_card *card, const struct seek *seek)
 {
-    return card->gap_until - card->gap_from >= seek->rest_ms && card->gap_until > card->gap_from;
+    return card->gap_until - card->gap_from.at_ms >= seek->rest_ms && card->gap_until > card->gap_from.at_ms;
 }
 
 static struct when seek_card(struct starts *s, const struct seek *seek, const struct play_card *card)
 {
     struct when ready = card_ready(s, card, need_of(card, seek->demand));
 
-    if (seek->gaps && gap_suits(card, seek) && card->gap_from < ready.at_ms)
-        ready = (struct when){card->gap_from, card->gap_from, card->gap_from};
-    if (seek->protected && ready.at_ms != INT64_MAX)
-        allow_displaced(s, seek->key, card, &ready);
+    if (seek->gaps && gap_suits(card, seek) && card->gap_from.at_ms < ready.at_ms)
+        ready = card->gap_from;
+    VEC_EACH(&s->young, it)
+        if (it->card == card && it->free.at_ms < ready.at_ms && may_take(s, seek, it))
+            ready = it->free;
     return ready;
 }
 
@@ -393,7 +382,7 @@ static bool is_plain(const struct starts *s, const struct seek *seek, uint32_t n
 {
     const struct space_node *node = &s->book->space.nodes[n];
 
-    if (!demand_whole(seek->demand) || seek->demand->mib > 0 || seek->protected)
+    if (!demand_whole(seek->demand) || seek->demand->mib > 0 || s->young.len > 0)
         return false;
     for (uint32_t c = 0; c < node->cards && seek->gaps && s->fresh[n] != NODE_FRESH; c++)
         if (gap_suits(&s->cards[node->card0 + c], seek))
@@ -418,7 +407,7 @@ static void seek_node(struct starts *s, const struct seek *seek, uint32_t n, uin
             sort_node(s, &plain, n, sorted);
             s->fresh[n] = NODE_FRESH;
             for (uint32_t c = 0; c < node->cards; c++)
-                if (s->cards[node->card0 + c].gap_until > s->cards[node->card0 + c].gap_from)
+                if (s->cards[node->card0 + c].gap_until > s->cards[node->card0 + c].gap_from.at_ms)
                     s->fresh[n] = NODE_GAPS;
         }
     } else {
@@ -485,12 +474,12 @@ static void take_cards(struct starts *s, const struct seek *seek, uint32_t n, ui
             return;
         taken[best] = true;
         card = &s->cards[node->card0 + best];
-        if (seek->gaps && card->gap_until > start.at_ms && card->gap_from <= start.at_ms) {
-            card->gap_from = until.at_ms;
+        if (seek->gaps && card->gap_until > start.at_ms && card->gap_from.at_ms <= start.at_ms) {
+            card->gap_from = until;
             continue;
         }
-        if (start.at_ms - first.at_ms > card->gap_until - card->gap_from) {
-            card->gap_from = first.at_ms;
+        if (start.at_ms - first.at_ms > card->gap_until - card->gap_from.at_ms) {
+            card->gap_from = first;
             card->gap_until = start.at_ms;
         }
         if (demand_whole(seek->demand))
@@ -508,7 +497,7 @@ static bool gaps_hold(struct starts *s, const struct seek *seek, uint32_t units,
         for (uint32_t c = 0; c < node->cards; c++) {
             const struct play_card *card = &s->cards[node->card0 + c];
 
-            if (card->gap_from <= start.at_ms && card->gap_until > start.at_ms &&
+            if (card->gap_from.at_ms <= start.at_ms && card->gap_until > start.at_ms &&
                 start.at_ms + seek->rest_ms > card->gap_until)
                 return false;
         }
@@ -516,11 +505,10 @@ static bool gaps_hold(struct starts *s, const struct seek *seek, uint32_t units,
     return true;
 }
 
-static struct when play_one(struct starts *s, const struct key *key, enum wait_reason reason)
+static struct when play_one(struct starts *s, const struct key *key)
 {
     const struct workload *w = book_job(s->book, key->job);
-    struct seek seek = {key, &w->demand, s->book->jobs.v[key->job].rest_ms, true,
-                        reason == WAIT_PROTECTED && s->book->policy->outranks};
+    struct seek seek = {key, &w->demand, s->book->jobs.v[key->job].rest_ms, true};
     uint32_t units = demand_units(&w->demand, w->demand.min_gpus), unit = unit_of(&w->demand);
     struct when start = seek_place(s, &seek, units), until;
 
@@ -637,17 +625,28 @@ static struct when first_end(const struct starts *s)
     return first;
 }
 
-struct when starts_next(struct starts *s, const struct key *key, enum wait_reason reason)
+/* What the play does not know (jobs that come first, stops, sizes that change) grows with the time to go. */
+static struct when widened(const struct starts *s, struct when start)
+{
+    double left = (double)(start.at_ms - s->book->now), part = s->asked > 1 ? 1 : FIRST_WIDE;
+    int64_t lo = s->book->now + (int64_t)(left * (1 - part * (1 - WIDE_LOW))),
+            hi = s->book->now + (int64_t)(left * (1 + part * (WIDE_HIGH - 1)));
+
+    if (start.at_ms == INT64_MAX)
+        return start;
+    start.lo_ms = start.lo_ms < lo ? start.lo_ms : lo;
+    start.hi_ms = start.hi_ms > hi ? start.hi_ms : hi;
+    return start;
+}
+
+static struct when when_starts(struct starts *s, const struct key *key, enum wait_reason reason)
 {
     const struct book_job *of = &s->book->jobs.v[key->job];
     struct when ret;
 
     if (wait_is_never(reason) || reason == WAIT_BLOCKED)
         return never;
-    VEC_EACH(&s->claimed, it)
-        if (key->special && it->job == key->job)
-            return it->start;
-    if (reason == WAIT_VICTIM)
+    if (claims(s, key))
         VEC_EACH(&s->claimed, it)
             if (it->job == key->job)
                 return it->start;
@@ -656,11 +655,17 @@ struct when starts_next(struct starts *s, const struct key *key, enum wait_reaso
     if (!s->crowd && s->played >= PLAY_MIN && s->visits > VISITS)
         gather_crowd(s);
     s->played++;
-    ret = s->crowd ? chunk_take(s, of->milli, of->rest_ms) : play_one(s, key, reason);
+    ret = s->crowd ? chunk_take(s, of->milli, of->rest_ms) : play_one(s, key);
     if (ret.at_ms != INT64_MAX && key->special) {
         int64_t from = book_job(s->book, key->job)->not_before_ms;
 
         ret = when_max(ret, (struct when){from, from, from});
     }
     return ret;
+}
+
+struct when starts_next(struct starts *s, const struct key *key, enum wait_reason reason)
+{
+    s->asked++;
+    return widened(s, when_starts(s, key, reason));
 }
