@@ -39,7 +39,7 @@ bool pod_state_is_stuck(const char *reason)
 /* Copies what fits, whole characters only. */
 static void set_text(char text[POD_STATE_TEXT_MAX], const char *from)
 {
-    struct str part = str_from(from);
+    struct str part = str_from(from ? from : "");
 
     if (part.len >= POD_STATE_TEXT_MAX)
         part.len = POD_STATE_TEXT_MAX - 1;
@@ -221,28 +221,23 @@ static bool any_runs(const struct json *statuses, const char **name)
     return false;
 }
 
-static void read_bound(const struct json *status, struct pod_state *ret)
+static void read_running(const struct json *status, struct pod_state *ret)
 {
-    bool begun = streq(json_get_string(status, "phase"), "Running");
+    struct waiting waiting;
+
+    ret->kind = POD_STATE_RUNNING;
+    ret->since = first_start(status);
+    if (find_waiting(status, true, &waiting) || find_waiting(status, false, &waiting)) {
+        ret->reason = waiting.reason;
+        set_text(ret->text, waiting.message);
+    }
+}
+
+static void read_starting(const struct json *status, struct pod_state *ret)
+{
     const char *name = "";
     struct waiting waiting;
 
-    if (begun && any_runs(json_get(status, "containerStatuses"), &name)) {
-        ret->kind = POD_STATE_RUNNING;
-    } else if (find_waiting(status, true, &waiting)) {
-        read_stuck(status, &waiting, ret);
-        return;
-    } else if (begun) { /* between two runs of its containers */
-        ret->kind = POD_STATE_RUNNING;
-    }
-    if (ret->kind == POD_STATE_RUNNING) {
-        ret->since = first_start(status);
-        if (find_waiting(status, true, &waiting) || find_waiting(status, false, &waiting)) {
-            ret->reason = waiting.reason;
-            set_text(ret->text, waiting.message);
-        }
-        return;
-    }
     ret->kind = POD_STATE_STARTING;
     set_text(ret->text, "creating its containers");
     if (any_runs(json_get(status, "initContainerStatuses"), &name)) {
@@ -252,6 +247,21 @@ static void read_bound(const struct json *status, struct pod_state *ret)
         ret->reason = waiting.reason;
         set_text(ret->text, waiting.message);
     }
+}
+
+static void read_bound(const struct json *status, struct pod_state *ret)
+{
+    bool begun = streq(json_get_string(status, "phase"), "Running");
+    const char *name = "";
+    struct waiting waiting;
+    bool runs = begun && any_runs(json_get(status, "containerStatuses"), &name);
+
+    if (!runs && find_waiting(status, true, &waiting))
+        read_stuck(status, &waiting, ret);
+    else if (begun) /* perhaps between two runs of its containers */
+        read_running(status, ret);
+    else
+        read_starting(status, ret);
 }
 
 void pod_state_read(const struct json *doc, struct pod_state *ret)
