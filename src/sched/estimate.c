@@ -607,19 +607,15 @@ static bool fit_model(const struct model *model, struct fit *fit, struct forecas
     return true;
 }
 
-/* The curve as other runs have it. Returns whether there were any, and fills `fit`. */
-static bool curve_of_others(const struct model *model, struct fit *fit, bool *iterations,
-                            struct forecast *ret)
+/* The curve as other runs have it, from their epochs alone. They may have been of other lengths. */
+static bool curve_of_epochs(const struct model *model, struct fit *fit, struct forecast *ret)
 {
-    struct model epochs;
-    bool fits;
+    struct model epochs = by_epochs(model);
+    bool fits = fit_model(&epochs, fit, ret);
 
-    *iterations = model && fit_model(model, fit, ret);
-    if (!model || *iterations)
-        return *iterations;
-    epochs = by_epochs(model);
-    fits = fit_model(&epochs, fit, ret);
     vec_done(&epochs.rows);
+    for (uint32_t i = 0; i < ret->points; i++)
+        ret->curve[i].rate = fminf(ret->curve[i].rate, (float)ret->curve[i].gpus);
     return fits;
 }
 
@@ -633,7 +629,8 @@ void estimator_forecast(const struct estimator *est, const struct estimate_key *
     bool iterations, others;
 
     forecast_declared(w, now_ms, ret);
-    others = curve_of_others(model, &fit, &iterations, ret);
+    iterations = model && fit_model(model, &fit, ret);
+    others = iterations || (model && !row && curve_of_epochs(model, &fit, ret));
     if (row) {
         one = row->mean_s * forecast_rate(ret, row->gpus) * (row->shared ? ret->shared : 1);
         curve_own(key->own, one, ret);

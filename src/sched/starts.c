@@ -146,10 +146,25 @@ static const struct forecast *forecast_of(const struct book *book, uint32_t job,
     return room;
 }
 
+/* Since when it runs; one that is starting is expected to have run from when it was placed. */
+static int64_t since_ms(const struct workload *w, const struct forecast *f)
+{
+    return workload_runs(w) ? w->started_ms : f->as_of_ms;
+}
+
+static struct when runs_until(const struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+    struct forecast room;
+    const struct forecast *f = forecast_of(book, job, &room);
+
+    return forecast_end(f, workload_gpus(w), false, since_ms(w, f), book->now);
+}
+
 /* The end of its epoch, or of the one it will be in at from_ms. */
 static struct when epoch_end(const struct workload *w, const struct forecast *f, int64_t from_ms, int64_t now)
 {
-    struct when ret = forecast_epoch_end(f, workload_gpus(w), false, w->started_ms, now);
+    struct when ret = forecast_epoch_end(f, workload_gpus(w), false, since_ms(w, f), now);
     int64_t more;
 
     if (ret.at_ms == INT64_MAX)
@@ -178,7 +193,7 @@ static struct when gone(const struct starts *s, uint32_t job, int64_t from_ms)
     if (w->stop_by_ms > 0 && ret.hi_ms > w->stop_by_ms)
         ret.hi_ms = w->stop_by_ms;
     if (ret.at_ms == INT64_MAX)
-        ret = forecast_end(f, workload_gpus(w), false, w->started_ms, now);
+        ret = runs_until(s->book, job);
     return when_max(ret, (struct when){now, now, now});
 }
 
@@ -227,7 +242,6 @@ static void add_running(struct starts *s)
     VEC_EACH(&s->book->running, key) {
         const struct workload *w = book_job(s->book, key->job);
         const struct action *action = action_of(s, key->job, false);
-        struct forecast room;
 
         if (!space_exists(&s->book->space, w->placement))
             continue;
@@ -236,9 +250,7 @@ static void add_running(struct starts *s)
         else if (w->phase == PHASE_STOPPING)
             stay_resized(s, key->job, w->claim);
         else
-            stay_all(s, w->placement,
-                     forecast_end(forecast_of(s->book, key->job, &room), workload_gpus(w), false,
-                                  w->started_ms, s->book->now));
+            stay_all(s, w->placement, runs_until(s->book, key->job));
         add_young(s, key);
     }
 }
@@ -612,12 +624,9 @@ static void gather_crowd(struct starts *s)
 static struct when first_end(const struct starts *s)
 {
     struct when first = never;
-    struct forecast room;
 
     VEC_EACH(&s->book->running, key) {
-        const struct workload *w = book_job(s->book, key->job);
-        struct when end = forecast_end(forecast_of(s->book, key->job, &room), workload_gpus(w), false,
-                                       w->started_ms, s->book->now);
+        struct when end = runs_until(s->book, key->job);
 
         if (end.at_ms < first.at_ms)
             first = end;
