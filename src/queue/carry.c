@@ -378,7 +378,7 @@ static void tell(struct queue *queue, const struct unit *unit, const struct life
     const struct object *about = row_object(queue, unit_row(unit));
 
     log_info("%s/%s: %s", unit->ns, effect->job->w.name ? effect->job->w.name : unit->name, effect->text);
-    if (about)
+    if (about && !(unit->kind == KIND_POD && effect->tell == TELL_STARTED)) /* its node says so itself */
         registry_event(queue->registry, about, life_tell_warns(effect->tell) ? "Warning" : "Normal",
                        life_tell_reason(effect->tell), "%s", effect->text);
 }
