@@ -1,6 +1,8 @@
 /* str.c - questions about runs of bytes. The hash is SipHash-1-3 with a random key of this process. */
 #include "base/str.h"
 
+#include "base/break.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -177,6 +179,10 @@ bool utf8_valid(struct str s)
 {
     return utf8_valid_len(s) == s.len;
 }
+
+#ifdef BERTH_BREAK_RULES
+const char *rule_to_break;
+#endif
 
 static uint64_t hash_key[2];
 

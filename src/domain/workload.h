@@ -55,6 +55,7 @@ struct workload {
     bool asked;                         /* its owner asked for the GPUs of others (berth claim) */
     bool blocked;   /* cannot start now for a reason outside sched (quota, limits, account, ...): it is not
                        started, nobody is displaced for it, it holds no claim and blocks nobody */
+    bool refused;   /* its last start came to nothing: it may have free cards, but nobody makes room for it */
     bool resumable; /* may be displaced by itself, as it goes on later; false: only for who `asked` */
 
     enum phase phase;

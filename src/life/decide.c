@@ -1,10 +1,12 @@
 /* What the scheduler decides, turned into steps. Whom something is done for is asked about first: nobody is
  * stopped and no card is held for a job that could not start. */
+#include "base/break.h"
 #include "life/internal.h"
 
 #include <stdlib.h>
 
-#define LOOK_MS 5000 /* while somebody waits, sched is asked at least that often */
+#define BROKEN_IDLE_MS 60000 /* where that rule is broken: jobs wait for so long beside free cards */
+#define LOOK_MS        5000  /* while somebody waits, sched is asked at least that often */
 
 /* The job an action is for. */
 static struct life_job *beneficiary(const struct life *life, const struct action *action)
@@ -33,7 +35,7 @@ static uint32_t block_some(struct deciding *d)
     struct life *life = d->step.life;
     uint32_t blocked = 0;
 
-    if (!d->admit)
+    if (!d->admit || rule_broken("1"))
         return 0;
     VEC_EACH(&d->plan.actions, action) {
         struct life_job *job = beneficiary(life, action);
@@ -123,6 +125,8 @@ static bool act_stops(struct deciding *d)
 static bool start(struct step *step, struct life_job *job, const struct action *action)
 {
     if (job->w.blocked || !phase_is_waiting(job->w.phase))
+        return false;
+    if (rule_broken("4") && step->now - job->since_ms < BROKEN_IDLE_MS)
         return false;
     run_start(step, job, action->slots, action->slot_count);
     return phase_holds(job->w.phase);

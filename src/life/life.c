@@ -253,6 +253,7 @@ static struct workload restored(const struct life *life, const struct life_desc 
     w.restarts = saved->w.restarts;
     w.probes = saved->w.probes;
     w.not_before_ms = saved->w.not_before_ms;
+    w.refused = saved->refusals > 0;
     if (desc->asked_mib && saved->peak_mib > 0 && w.epochs_done > 0)
         w.demand.mib = demand_measured_mib(saved->peak_mib, cluster_largest_card(&life->cluster));
     if (phase_holds(w.phase) != (w.placement.len > 0)) {

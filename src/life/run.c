@@ -122,6 +122,7 @@ void run_give_back(struct step *step, struct life_job *job, const char *why)
     wait = backoff_ms(++job->refusals);
     w = job->w;
     w.not_before_ms = step->now + wait;
+    w.refused = true;
     w.claim = (struct placement){0};
     job_replace(step, job, &w);
     text_set(&job->trouble, trouble);

@@ -127,17 +127,22 @@ void explain_write(struct queue *queue, int64_t now)
     queue->explained_revision = written < EXPLAIN_MAX ? revision : 0;
 }
 
+/* Of all, when an epoch is late; of those that share cards, whenever somebody may have come or gone there. */
 void explain_ends(struct queue *queue, int64_t now)
 {
     const struct sched_view *view = live_view(life_live(queue->life));
+    bool due = queue->ends_at && now >= queue->ends_at;
     VEC(uint64_t) ids = {0};
     uint32_t job;
 
-    if (!queue->ends_at || now < queue->ends_at)
+    if (!due && queue->ends_revision == queue->revision)
         return;
-    queue->ends_at = 0;
+    queue->ends_revision = queue->revision;
+    if (due)
+        queue->ends_at = 0;
     for (size_t i = 0; (job = live_running(life_live(queue->life), i)) != SCHED_NONE; i++)
-        vec_push(&ids, view->jobs[job].id);
+        if (due || view->jobs[job].demand.mib)
+            vec_push(&ids, view->jobs[job].id);
     VEC_EACH(&ids, id) {
         struct unit *unit = unit_by_id(queue, *id);
         struct life_when when;

@@ -112,6 +112,7 @@ struct queue {
     struct map *dirty;            /* uids to look at */
     struct map *recheck;          /* namespaces in which something may have become possible */
     int64_t ends_at;              /* when the end of a running job has to be said anew; 0: never */
+    uint64_t ends_revision;       /* when those of shares were looked at */
     VEC(uint64_t) to_write;       /* ids of units whose status is to be written */
     VEC(uint64_t) unseen;         /* ids of units whose objects say nothing of their place yet */
     uint32_t blocked;             /* about how many units are */
@@ -247,7 +248,7 @@ void notify_later(void *arg);
 
 /* ---- explain.c ---- */
 void explain_write(struct queue *queue, int64_t now);
-void explain_ends(struct queue *queue, int64_t now); /* of jobs whose epoch is late */
+void explain_ends(struct queue *queue, int64_t now); /* of running jobs */
 
 /* ---- row.c ---- */
 struct json *row_json(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena);

@@ -1,4 +1,5 @@
 /* What happened, in the record log: transitions, epochs, who had which card when, how jobs ended. */
+#include "base/break.h"
 #include "control/util.h"
 #include "queue/internal.h"
 
@@ -210,7 +211,7 @@ void records_end(struct queue *queue, struct unit *unit, enum phase phase)
                             .user = job->w.user,
                             .tag = phase_name(phase)};
 
-    if (!doc)
+    if (!doc || (rule_broken("6") && phase == PHASE_CANCELLED))
         return;
     json_set_string(&arena, doc, "state", phase_name(phase));
     json_set_real(&arena, doc, "waitedSeconds", (double)job->waited_ms / 1000);

@@ -1,4 +1,5 @@
 /* Rows as docs/rest.md has them. */
+#include "base/break.h"
 #include "control/util.h"
 #include "queue/internal.h"
 #include "queue/job_row.h"
@@ -290,7 +291,7 @@ static void set_state(struct row *row)
     struct facts *f = &row->f;
     bool placed = row->wait && row->waiter && !row->waiter->life->blocked && phase_is_waiting(row->phase);
 
-    f->state = phase_name(row->phase);
+    f->state = phase_name(rule_broken("7") && row->phase == PHASE_STARTING ? PHASE_RUNNING : row->phase);
     f->reason = reason_of(row);
     f->position = placed ? row->wait->position : NONE;
     f->ordinal = (double)ordinal_of(row) / 1000;

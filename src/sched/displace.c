@@ -385,7 +385,8 @@ static bool allowed(const struct book *book, const struct key *waiter, bool aske
 {
     enum preemption rule = book->view->options.preemption;
 
-    return book->policy->outranks && book_job(book, waiter->job)->demand.max_gpus > 0 &&
+    return book->policy->outranks && !book_job(book, waiter->job)->refused &&
+           book_job(book, waiter->job)->demand.max_gpus > 0 &&
            (rule == PREEMPTION_AUTO || (rule == PREEMPTION_ASK && asked));
 }
 

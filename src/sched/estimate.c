@@ -5,6 +5,7 @@
  * samples does not matter. */
 #include "sched/estimate.h"
 
+#include "base/break.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/vec.h"
@@ -162,7 +163,7 @@ struct when forecast_end(const struct forecast *f, uint32_t gpus, bool shared, i
                          int64_t now_ms)
 {
     double total = forecast_seconds(f, gpus, shared), late;
-    int64_t from = counted_from(f, since_ms, now_ms);
+    int64_t from = rule_broken("8") ? now_ms : counted_from(f, since_ms, now_ms);
     double elapsed = now_ms > from ? (double)(now_ms - from) / 1000 : 0;
     double epoch = f->epochs > 1 ? total / f->epochs : total;
     struct when ret;

@@ -3,6 +3,7 @@
  * goes; it is copied before and put back after, which is a few kilobytes. */
 #include "sched/live.h"
 
+#include "base/break.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "sched/book.h"
@@ -263,6 +264,7 @@ static int runs(struct live *live, uint32_t job, const struct live_event *event,
 
     if (step(w, CHANGE_START, &w->phase, err) < 0)
         return -1;
+    w->refused = false;
     if (w->started_ms == 0)
         w->started_ms = event->at_ms ? event->at_ms : -1; /* a simulation begins at 0, which says "not yet" */
     order_change(&live->book, job, false);
@@ -379,6 +381,7 @@ static int change(struct live *live, uint32_t job, const struct live_event *even
     w->keep = to->keep;
     w->asked = to->asked;
     w->resumable = to->resumable;
+    w->refused = to->refused;
     w->epochs_total = to->epochs_total;
     w->not_before_ms = to->not_before_ms;
     order_change(&live->book, job, false);
@@ -487,8 +490,8 @@ static void keep_head(struct live *live)
     struct book *book = &live->book;
     int64_t wait = book->fits_ms - book->now;
 
-    if (book->head == SCHED_NONE || !book->hold_known || live->jobs.v[book->head].bound_ms > 0 ||
-        wait > REST_MAX_MS)
+    if (rule_broken("5") || book->head == SCHED_NONE || !book->hold_known ||
+        live->jobs.v[book->head].refused || live->jobs.v[book->head].bound_ms > 0 || wait > REST_MAX_MS)
         return;
     lose_head(live);
     live->head = book->head;

@@ -51,11 +51,17 @@ uint64_t store_disk_commits(const struct store_disk *disk)
     return disk->commits;
 }
 
+uint64_t store_disk_failures(const struct store_disk *disk)
+{
+    return disk->failures;
+}
+
 bool disk_takes(struct store_disk *disk, struct err *err)
 {
     if (disk->failing == 0)
         return true;
     disk->failing--;
+    disk->failures++;
     err_set(err, ERR_LIMIT, "commit: database or disk is full");
     return false;
 }

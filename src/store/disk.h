@@ -29,3 +29,4 @@ void store_disk_fail(struct store_disk *disk, unsigned commits);
 void store_disk_stop_after(struct store_disk *disk, uint64_t commits);
 bool store_disk_stopped(const struct store_disk *disk);
 uint64_t store_disk_commits(const struct store_disk *disk);
+uint64_t store_disk_failures(const struct store_disk *disk); /* commits that were made to fail */

@@ -11,7 +11,7 @@ struct store_disk {
     unsigned failing;    /* so many commits are refused */
     uint64_t stop_after; /* commits; 0: not set */
     bool stopped;
-    uint64_t commits;
+    uint64_t commits, failures;
 };
 
 /* Asked before each transaction: false, with err, where it is to fail. */

@@ -554,6 +554,7 @@ static void node_run(struct kubelet *kubelet, int64_t at, int64_t now)
     if (now >= node->back_ms) {
         world_note(kubelet->world, "lab%d is back", (int)at);
         node->back_ms = 0;
+        kubelet->faults++;
         say_ready(kubelet, at, true);
         VEC_EACH(&kubelet->boxes, it)
             (*it)->dirty = true;
@@ -618,6 +619,7 @@ void kubelet_node(struct kubelet *kubelet, const struct act *act)
     node->reboot = act->n != 0;
     node->said_gone = node->said_lost = false;
     kubelet->changes++;
+    kubelet->faults++;
     if (node->reboot)
         boxes_lost(kubelet, act->node);
 }
@@ -630,6 +632,7 @@ void kubelet_card(struct kubelet *kubelet, const struct act *act)
         return;
     kubelet->nodes[act->node].failed[act->card] = act->n != 0;
     kubelet->changes++;
+    kubelet->faults++;
     if (world->up)
         kubelet_measure(kubelet);
 }

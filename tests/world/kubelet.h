@@ -61,6 +61,7 @@ struct kubelet {
     struct node_truth nodes[STORY_NODES];
     struct store_watch *watch;
     uint64_t changes; /* counts changes of the truth */
+    uint64_t faults;  /* counts nodes and cards that come and go */
     uint64_t starts;  /* containers that ran */
 };
 

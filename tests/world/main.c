@@ -3,9 +3,11 @@
  *     world --seed 4711 --hours 48     one story
  *     world --minutes 2                as many as fit, a day each
  *     world --replay FILE              one that was written down
- *     world --stories [NAME]           the scripted ones
+ *     world --stories=NAME             the scripted ones whose name has that in it; all without one
+ *     world --break 3 --minutes 1      with that rule broken on purpose (base/break.h)
  *
  * Status 0: no rule was broken. 1: one was; the short story is printed, and is in FILE of --save. */
+#include "base/break.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "play.h"
@@ -25,14 +27,15 @@
 
 static const char *const usage =
     "usage: world [--seed N] [--hours H] [--minutes M] [--jobs J] [--replay FILE] [--stories[=NAME]]\n"
-    "             [--rule RULE] [--expect RULE] [--save FILE] [--trace] [--log] [--no-shrink] [--print]\n";
+    "             [--rule RULE] [--break RULE [--expect RULE]] [--save FILE] [--trace] [--log] [--no-shrink] "
+    "[--print]\n";
 
 struct settings {
     uint64_t seed;
     int64_t hours;
     double minutes;
     unsigned jobs;
-    const char *replay, *stories, *save, *expect;
+    const char *replay, *stories, *save, *expect, *breaks;
     bool many, tales, no_shrink, print;
     struct play_options play;
 };
@@ -224,13 +227,21 @@ static bool print_ends(struct totals *totals)
 static int read_arguments(int argc, char **argv, struct settings *ret)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},    {"hours", required_argument, NULL, 'h'},
-        {"minutes", required_argument, NULL, 'm'}, {"jobs", required_argument, NULL, 'j'},
-        {"replay", required_argument, NULL, 'r'},  {"stories", optional_argument, NULL, 't'},
-        {"rule", required_argument, NULL, 'u'},    {"save", required_argument, NULL, 'o'},
-        {"expect", required_argument, NULL, 'e'},  {"trace", no_argument, NULL, 'v'},
-        {"log", no_argument, NULL, 'l'},           {"no-shrink", no_argument, NULL, 'n'},
-        {"print", no_argument, NULL, 'p'},         {0},
+        {"seed", required_argument, NULL, 's'},
+        {"hours", required_argument, NULL, 'h'},
+        {"minutes", required_argument, NULL, 'm'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"replay", required_argument, NULL, 'r'},
+        {"stories", optional_argument, NULL, 't'},
+        {"rule", required_argument, NULL, 'u'},
+        {"save", required_argument, NULL, 'o'},
+        {"expect", required_argument, NULL, 'e'},
+        {"trace", no_argument, NULL, 'v'},
+        {"log", no_argument, NULL, 'l'},
+        {"no-shrink", no_argument, NULL, 'n'},
+        {"break", required_argument, NULL, 'b'},
+        {"print", no_argument, NULL, 'p'},
+        {0},
     };
     int option;
 
@@ -264,6 +275,9 @@ static int read_arguments(int argc, char **argv, struct settings *ret)
             ret->expect = optarg;
             ret->play.only = optarg;
             break;
+        case 'b':
+            ret->breaks = optarg;
+            break;
         case 'o':
             ret->save = optarg;
             break;
@@ -285,6 +299,18 @@ static int read_arguments(int argc, char **argv, struct settings *ret)
     return optind == argc && ret->jobs > 0 && ret->jobs <= JOBS_MAX && ret->hours > 0 ? 0 : -1;
 }
 
+static bool break_one(const char *rule)
+{
+#ifdef BERTH_BREAK_RULES
+    rule_to_break = rule;
+    return true;
+#else
+    fprintf(stderr, "world: rule %s cannot be broken in this build; one made with -Dbreak_rules=true can\n",
+            rule);
+    return false;
+#endif
+}
+
 int main(int argc, char **argv)
 {
     CLEANUP(free) int *errors = mem_zalloc(SAMPLES_MAX * sizeof(int));
@@ -298,6 +324,8 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
+    if (settings.breaks && !break_one(settings.breaks))
+        return 2;
     str_hash_use(4711);
     rules_print_known_broken();
     if (settings.tales)

@@ -286,6 +286,7 @@ static void phase_changed(struct rules *rules, const struct row *row, struct tra
     int64_t now = rules->now.at_ms;
     bool held = track->seen && phase_holds(was);
 
+    track->tries += was == PHASE_STARTING && phase_is_waiting(row->phase);
     track->phase = row->phase;
     track->since_ms = now;
     if (phase_holds(row->phase) && !held) {
@@ -340,10 +341,18 @@ static void follow(struct rules *rules, const struct row *row)
         track->waits_ms = 0;
     else if (!track->waits_ms)
         track->waits_ms = now;
+    if (!track->waits_ms || row->ordinal > 1)
+        track->first_ms = 0;
+    else if (!track->first_ms)
+        track->first_ms = now;
+    if (!track->runs_ms || row->ordinal <= 1)
+        track->later_ms = 0;
+    else if (!track->later_ms)
+        track->later_ms = now;
     rules_check_resize(rules, row, track);
     rules_check_shown(rules, row, track);
     follow_end(rules, row, track);
-    track->blocked = !can;
+    track->blocked = !can && phase_is_waiting(row->phase);
     track->gpus = row->gpus;
 }
 
@@ -373,8 +382,7 @@ static void begin_anew(struct rules *rules)
             it->differs_ms = 0;
         it->head_ms = it->head_bound_ms = 0;
         it->resize_to = 0;
-        if (it->runs_ms)
-            it->runs_ms = world_ms(rules->world);
+        it->first_ms = it->later_ms = 0;
     }
     rules->now.valid = rules->before.valid = false;
     rules->unsure_ms = world_ms(rules->world);
@@ -398,6 +406,10 @@ void rules_look(struct rules *rules)
         if (rules->now.valid)
             begin_anew(rules);
         return;
+    }
+    if (world->kills + store_disk_failures(world->disk) + world->kubelet->faults != rules->kills) {
+        rules->kills = world->kills + store_disk_failures(world->disk) + world->kubelet->faults;
+        begin_anew(rules);
     }
     if (!store_durable(world->store) ||
         (store_revision(world->store) == rules->revision && world->kubelet->changes == rules->changes &&

@@ -55,6 +55,8 @@ struct track {
     int64_t placed_ms;         /* of the present placement */
     int64_t runs_ms;           /* since when it is shown as Running; 0: it is not */
     int64_t waits_ms;          /* since when it waits and could start; 0: it does not */
+    int64_t first_ms;          /* since when it is a first GPU that could start */
+    int64_t later_ms;          /* since when it runs as a later one */
     int64_t held_ms;           /* since when it holds cards and its box is stuck */
     int64_t fits_ms;           /* since when it could start on free cards, and nobody is before it */
     int64_t grows_ms;          /* since when it could grow */
@@ -71,6 +73,7 @@ struct track {
     int64_t resize_ms;         /* since when it waits for that */
     int64_t gpus;              /* held at the last look */
     int64_t told_at, told_end; /* when two epochs were done, and the end that was told then; 0: void */
+    unsigned tries;            /* starts that came to nothing */
     unsigned preempted, resized;
 };
 
@@ -92,7 +95,7 @@ struct rules {
     uint64_t changes;
     int64_t looked_ms;
     int64_t unsure_ms; /* until then the daemon was away or its disk full: times begin anew */
-    uint64_t looks;
+    uint64_t looks, kills;
     uint64_t quota_look[STORY_USERS]; /* when it was counted */
     bool quota_full[STORY_USERS];
     VEC(int) end_errors;

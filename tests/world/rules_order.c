@@ -17,7 +17,7 @@ static void check_displaced(struct rules *rules, const struct row *row, const st
     const struct track *other = by ? track_of(rules, by->job) : NULL;
 
     if (by && other->seen && other->blocked && !could_start(rules, by) &&
-        world_job(rules->world, by->job)->act.fault != FAULT_IMAGE)
+        !(world_job(rules->world, by->job)->act.fault == FAULT_IMAGE && other->tries == 0))
         world_broken(rules->world, "1-displaced",
                      "job%" PRId64 " is stopped for job%" PRId64 ", which cannot start now (%s)", row->job,
                      by->job, by->reason);
@@ -108,12 +108,13 @@ static void check_order(struct rules *rules, const struct row *row)
         bool first;
 
         if (!phase_is_waiting(other->phase) || !before || !before->position || !track->waits_ms ||
-            !whole_cards(rules, other) || other->ordinal > row->ordinal)
+            rules->now.at_ms - track->waits_ms < RULE_LAG_MS || !whole_cards(rules, other) ||
+            other->ordinal > row->ordinal)
             continue;
-        /* Equal ordinals go by what their users have used of late, which changes as jobs end. */
-        first = other->ordinal < row->ordinal || (was && was->position > before->position &&
-                                                  world_job(rules->world, other->job)->act.user ==
-                                                      world_job(rules->world, row->job)->act.user);
+        /* First GPUs come before later ones. Within these the order goes by length and by what users have
+         * used of late, which change as jobs run. A large job that is at the head stays there. */
+        first = other->ordinal <= 1 && row->ordinal > 1 &&
+                (!was || !was->position || before->position < was->position);
         if (first && !behind_larger(rules, other) && fits(rules, other, row))
             world_broken(rules->world, "2-order",
                          "job%" PRId64 " (ordinal %.1f, position %" PRId64
@@ -187,7 +188,7 @@ static void check_held(struct rules *rules, const struct row *row, struct track 
     }
     if (phase_is_waiting(row->phase) && now - track->since_ms > RULE_LAG_MS &&
         (job->act.fault == FAULT_CPU || job->act.fault == FAULT_SELECTOR || job->act.fault == FAULT_CLAIM) &&
-        could_be_next(rules, row) && !strstr(row->reason, "cannot"))
+        could_be_next(rules, row) && !strstr(row->reason, "cannot") && node_works(rules->world, 0))
         world_broken(rules->world, "1-says", "job%" PRId64 " cannot start, and its reason is '%s'", row->job,
                      *row->reason ? row->reason : not_said);
 }
@@ -234,8 +235,8 @@ static void check_promise(struct rules *rules, const struct row *row, struct tra
     int64_t now = rules->now.at_ms;
     bool bare = false, others = false, named = false;
 
-    if (!track->waits_ms || row->ordinal > 1 || row->gpus_min != 1 || !whole_cards(rules, row) ||
-        rules->world->lab.ask || is_served(rules, row))
+    if (!track->first_ms || row->gpus_min != 1 || !whole_cards(rules, row) || rules->world->lab.ask ||
+        is_served(rules, row))
         return;
     for (size_t i = 0; i < rules->now.len; i++) {
         const struct row *other = &rules->now.rows[i];
@@ -255,9 +256,9 @@ static void check_promise(struct rules *rules, const struct row *row, struct tra
             continue;
         }
         others = true;
-        if (!its->runs_ms || in_last_epoch(rules, other))
+        if (!its->later_ms || in_last_epoch(rules, other))
             continue;
-        both = now - (track->waits_ms > its->runs_ms ? track->waits_ms : its->runs_ms);
+        both = now - (track->first_ms > its->later_ms ? track->first_ms : its->later_ms);
         if (both > stop_bound(rules, other))
             world_broken(rules->world, "3-first",
                          "job%" PRId64 " (first GPU) waits for %" PRId64 " s while job%" PRId64

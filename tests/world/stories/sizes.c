@@ -41,18 +41,18 @@ static void order_is_kept(struct world *world)
 {
     SUBMIT(world, TRAINING(1, ANN, 50, 600), .leave_s = 20);
     SUBMIT(world, TRAINING(2, ANN, 50, 600), .leave_s = 20);
-    SUBMIT(world, POD(3, CYD, 900));
+    SUBMIT(world, POD(3, FAY, 900));
     world_run(world, MINUTE(12));
     SUBMIT(world, TRAINING(4, BOB, 20, 60));
     SUBMIT(world, TRAINING(5, EVE, 20, 60));
-    SUBMIT(world, TRAINING(6, CYD, 20, 60)); /* a 2nd GPU */
+    SUBMIT(world, TRAINING(6, ANN, 20, 60)); /* a 3rd GPU */
     world_run(world, MINUTE(4));             /* the pod ends: its card is for a first GPU */
     EXPECT(world, streq(tell_state(world, 4), "Running") || streq(tell_state(world, 5), "Running"),
            "no first GPU job has got the card that became free");
     EXPECT(world,
            !streq(tell_state(world, 6), "Running") ||
                (streq(tell_state(world, 4), "Running") && streq(tell_state(world, 5), "Running")),
-           "a second GPU runs while a first one waits");
+           "a third GPU runs while a first one waits");
 }
 
 static void large_job_starts(struct world *world)
