@@ -11,7 +11,7 @@
 #define EXIT_MS    2000  /* from the end of its last epoch until a job has gone */
 #define WIDE_LOW   0.3   /* of the time to go: an interval reaches at least from there */
 #define WIDE_HIGH  2.6   /* to there (bench/estimates) */
-#define FIRST_WIDE 0.5   /* so much of that for the first in the queue */
+#define FIRST_WIDE 0.4   /* so much of that for the first in the queue */
 
 /* Somebody is on the card until then. */
 struct stay {
