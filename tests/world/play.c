@@ -60,18 +60,19 @@ void play_start(struct play *play, const struct story *story, const struct tale 
                 const struct play_options *options)
 {
     int fds[2];
+    pid_t pid;
 
     fflush(stdout);
-    if (pipe2(fds, O_CLOEXEC) < 0 || (play->pid = fork()) < 0) {
+    if (pipe2(fds, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
         perror("world");
         abort();
     }
-    if (play->pid == 0) {
+    if (pid == 0) {
         close(fds[0]);
         child(fds[1], story, tale, options);
     }
     close(fds[1]);
-    play->fd = fds[0];
+    *play = (struct play){.pid = pid, .fd = fds[0]};
 }
 
 void play_wait(struct play *play, struct play_result *ret)

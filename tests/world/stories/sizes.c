@@ -57,15 +57,13 @@ static void order_is_kept(struct world *world)
 
 static void large_job_starts(struct world *world)
 {
-    int64_t job = 2;
-
     SUBMIT(world, .job = 1, .user = ANN, .kind = JOB_JOB, .run_s = 600, .retries = 3);
     for (int i = 0; i < 4; i++)
-        SUBMIT(world, .job = job++, .user = BOB, .kind = JOB_JOB, .run_s = 300 + 60 * i, .retries = 3);
+        SUBMIT(world, .job = 2 + i, .user = BOB, .kind = JOB_JOB, .run_s = 300 + 60 * i, .retries = 3);
     world_run(world, SEC(30));
     SUBMIT(world, TRAINING(100, CYD, 10, 60), .min = 4, .max = 4);
     for (int i = 0; i < 120 && !streq(tell_state(world, 100), "Succeeded"); i++) {
-        SUBMIT(world, .job = job++, .user = i % 2 ? BOB : EVE, .kind = JOB_JOB, .run_s = 300, .retries = 3);
+        SUBMIT(world, .job = 6 + i, .user = i % 2 ? BOB : EVE, .kind = JOB_JOB, .run_s = 300, .retries = 3);
         world_run(world, MINUTE(1));
     }
     expect_state(world, 100, "Succeeded");
