@@ -287,8 +287,9 @@ def test_many_processes_that_live_for_a_moment_are_work(tmp_path):
     script = tmp_path / "script"
     script.write_text("(while :; do i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done | cat; done) &\n"
                       f"{harness.ROOT / 'images/lab-base/opt/bin/sleeper'}\n")
-    with subprocess.Popen(["unshare", "-pf", "--mount-proc", "--kill-child", "sh", script], stdout=subprocess.PIPE, text=True,
-                          env={**os.environ, "IDLE_LOOK": "1", "IDLE_SECONDS": "2"}) as process:
+    # First in line: its share of the processor is what is looked at, also where others work.
+    with subprocess.Popen(["nice", "-n", "-19", "unshare", "-pf", "--mount-proc", "--kill-child", "sh", script],
+                          stdout=subprocess.PIPE, text=True, env={**os.environ, "IDLE_LOOK": "1", "IDLE_SECONDS": "2"}) as process:
         try:
             looks = [process.stdout.readline() for _ in range(4)]
         finally:

@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 
 import harness
+import labkit
 import podkit
 from podkit import as_nobody, close, containers, create, needs, phase, pod, start, state, until
 
@@ -163,16 +164,17 @@ def test_exec_gives_output_and_exit_code(node):
 
 
 def test_probes(node):
+    port = labkit.free_port()
     create(node,
            pod("healthy", "sleep .5; mkdir /tmp/w; echo ok > /tmp/w/ok; cd /tmp/w; exec python3 -m http.server 8080",
-               "Always", ports=[{"containerPort": 8080, "name": "web", "hostPort": 18080}],
+               "Always", ports=[{"containerPort": 8080, "name": "web", "hostPort": port}],
                startupProbe={"exec": {"command": ["sh", "-c", "echo >> /tmp/asked; test -e /tmp/w/ok"]},
                              "periodSeconds": 1},
                readinessProbe={"httpGet": {"path": "/ok", "port": "web"}, "periodSeconds": 1}),
            pod("sick", "exec sleep 1000", "Always", spec={"terminationGracePeriodSeconds": 1},
                livenessProbe={"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}))
     node.kubectl("wait", "--for=condition=Ready", "pod/healthy", "--timeout=20s").ok()
-    with urllib.request.urlopen("http://127.0.0.1:18080/ok", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/ok", timeout=10) as answer:
         assert answer.read() == b"ok\n"
     asked = node.kubectl("exec", "healthy", "--", "cat", "/tmp/asked").ok()
     until(node, "sick", lambda p: p["status"]["containerStatuses"][0]["restartCount"] > 0, "is restarted")
