@@ -422,15 +422,17 @@ int live_apply(struct live *live, const struct live_event *event, struct err *er
 
 int live_forecast(struct live *live, uint64_t id, const struct forecast *forecast, struct err *err)
 {
+    const struct sched_policy *policy = live->book.policy;
     uint32_t job = live_find(live, id);
 
     if (job == SCHED_NONE)
         return err_set(err, ERR_NOT_FOUND, "no job %llu", (unsigned long long)id);
     live->forecasts.v[job] = *forecast;
-    if (live->book.policy->is.forecasts)
-        order_change(&live->book, job, false);
+    /* Its key does not depend on it, or is made anew before the next decision. */
+    if (!policy->is.forecasts || (policy->timed && phase_holds(live->jobs.v[job].phase)))
+        order_epoch(&live->book, job);
     else
-        order_epoch(&live->book, job); /* its key does not depend on it */
+        order_change(&live->book, job, false);
     return 0;
 }
 

@@ -72,8 +72,8 @@ static int64_t could_go(const struct promise *p, const struct workload *w)
 {
     bool extra = demand_elastic(&w->demand) && w->placement.len > w->demand.min_gpus;
 
-    if (w->phase != PHASE_RUNNING || w->keep || workload_in_last_epoch(w) || !demand_whole(&w->demand) ||
-        (is_first(p, w) && !extra))
+    if (w->phase != PHASE_RUNNING || w->keep || !w->resumable || workload_in_last_epoch(w) ||
+        !demand_whole(&w->demand) || (is_first(p, w) && !extra))
         return INT64_MAX;
     return w->started_ms + p->min_run_ms;
 }
@@ -104,7 +104,7 @@ void promise_look(struct promise *p, int64_t now_ms)
         const struct workload *w = &view->jobs[i];
 
         if (phase_is_waiting(w->phase) && is_first(p, w)) {
-            if (w->not_before_ms <= now_ms)
+            if (w->not_before_ms <= now_ms && !w->blocked)
                 vec_push(&p->waiting, w->id);
             continue;
         }
