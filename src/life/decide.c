@@ -174,12 +174,13 @@ static void due(struct step *step)
 
         if (!job)
             continue;
-        job->timed =
-            phase_holds(job->w.phase) && (job->w.phase == PHASE_STARTING || job->stop.kind != STOP_NONE);
+        job->timed = phase_holds(job->w.phase) ? job->w.phase == PHASE_STARTING || job->stop.kind != STOP_NONE
+                                               : job->w.not_before_ms > step->now;
         if (!job->timed)
             continue;
         life->timed.v[to++] = *id;
-        vec_push(&late, job);
+        if (phase_holds(job->w.phase))
+            vec_push(&late, job);
     }
     life->timed.len = to;
     VEC_EACH(&late, it) {
@@ -228,35 +229,42 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Of a job that has a deadline. */
+static int64_t deadline_ms(const struct life *life, const struct life_job *job, int64_t now)
+{
+    int64_t limit = job->stuck ? life->rules.stuck_ms : life->rules.start_ms;
+    const struct workload *w = &job->w;
+
+    if (phase_is_waiting(w->phase))
+        return w->not_before_ms > now && !w->blocked ? w->not_before_ms : INT64_MAX;
+    if (job->stop.kind)
+        return job->stop.killed ? INT64_MAX : job->stop.until_ms;
+    return w->phase == PHASE_STARTING && limit > 0 ? job->progress_ms + limit : INT64_MAX;
+}
+
+/* Reads those that have a deadline and those that run, not those that wait: there may be ten thousand. */
 int64_t life_next_ms(const struct life *life, int64_t now_ms)
 {
-    const struct life_rules *rules = &life->rules;
-    struct life_walk walk = {0};
+    const struct sched_view *view = live_view(life->live);
     int64_t next = INT64_MAX, min_run = INT64_MAX;
-    bool waits = false;
+    size_t running = 0;
 
     if (life->again)
         return now_ms;
-    while (life_each(life, &walk)) {
-        const struct life_job *job = walk.job;
-        const struct workload *w = &job->w;
+    VEC_EACH(&life->timed, id) {
+        const struct life_job *job = life_find(life, *id);
 
-        if (phase_is_waiting(w->phase)) {
-            waits = waits || !w->blocked;
-            if (w->not_before_ms > now_ms && !w->blocked)
-                next = earlier(next, w->not_before_ms);
-        }
-        if (job->stop.kind && !job->stop.killed)
-            next = earlier(next, job->stop.until_ms);
-        if (w->phase == PHASE_STARTING) {
-            int64_t limit = job->stuck ? rules->stuck_ms : rules->start_ms;
-
-            next = limit > 0 ? earlier(next, job->progress_ms + limit) : next;
-        }
-        if (w->phase == PHASE_RUNNING && w->started_ms + rules->sched.min_run_ms > now_ms)
-            min_run = earlier(min_run, w->started_ms + rules->sched.min_run_ms);
+        if (job)
+            next = earlier(next, deadline_ms(life, job, now_ms));
     }
-    if (waits)
+    for (uint32_t job; (job = live_running(life->live, running)) != SCHED_NONE; running++) {
+        const struct workload *w = &view->jobs[job];
+        int64_t until = w->started_ms + life->rules.sched.min_run_ms;
+
+        if (w->phase == PHASE_RUNNING && until > now_ms)
+            min_run = earlier(min_run, until);
+    }
+    if (map_len(life->jobs) > running)
         next = earlier(next, earlier(min_run, now_ms + LOOK_MS));
     return next > now_ms ? next : now_ms + 1;
 }

@@ -12,8 +12,9 @@ struct life {
     struct live *live;
     struct estimator *estimator;
     struct usage *usage;
-    struct map *jobs;    /* id -> life_job */
-    VEC(uint64_t) timed; /* jobs that may have a deadline: all that are starting or asked to stop */
+    struct map *jobs; /* id -> life_job */
+    VEC(uint64_t)
+    timed; /* jobs that may have a deadline: all that are starting, asked to stop, or backing off */
     uint64_t revision;
     bool again;             /* there is more to decide than one call does */
     struct plan plan;       /* the explained one */

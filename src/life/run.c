@@ -125,6 +125,7 @@ void run_give_back(struct step *step, struct life_job *job, const char *why)
     w.refused = true;
     w.claim = (struct placement){0};
     job_replace(step, job, &w);
+    job_timed(step, job);
     text_set(&job->trouble, trouble);
     job->stuck = false;
     buf_printf(&text, "cannot start: %s; next try in ", trouble);

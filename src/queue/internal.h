@@ -116,6 +116,7 @@ struct queue {
     VEC(uint64_t) to_write;       /* ids of units whose status is to be written */
     VEC(uint64_t) unseen;         /* ids of units whose objects say nothing of their place yet */
     uint32_t blocked;             /* about how many units are */
+    uint32_t gone;                /* how many units have lost their object and still hold something */
     bool nodes_dirty, working, loading;
     struct sched_options options;
     uint64_t last_id;

@@ -170,9 +170,16 @@ static void pod_over(struct queue *queue, struct unit *unit, const struct pod_st
     blocked_recheck(queue, ns);
 }
 
+/* Its object is gone; what is left of it is asked about until nothing is. */
+static void set_gone(struct queue *queue, struct unit *unit)
+{
+    queue->gone += !unit->gone;
+    unit->gone = true;
+}
+
 static void pod_gone(struct queue *queue, struct unit *unit)
 {
-    unit->gone = true;
+    set_gone(queue, unit);
     if (queue->config.pod_alive && queue->config.pod_alive(queue->config.arg, unit->uid))
         return; /* the tick asks again */
     step_unit(queue, unit, (struct life_event){.type = LIFE_LEAVE, .text = "deleted"});
@@ -477,7 +484,7 @@ void queue_look(struct queue *queue, const char *uid)
     } else if (unit && unit->kind == KIND_POD) {
         pod_gone(queue, unit);
     } else if (unit) {
-        unit->gone = true;
+        set_gone(queue, unit);
         if (unit->life && unit->life->stop.kind != STOP_CANCEL)
             step_unit(queue, unit,
                       (struct life_event){.type = LIFE_CANCEL, .text = "its object was deleted"});
@@ -567,9 +574,8 @@ static void set_tick(struct queue *queue, int64_t now)
 {
     int64_t next = life_next_ms(queue->life, now);
 
-    UNITS_EACH(queue, it)
-        if (it->gone && now + ALIVE_MS < next)
-            next = now + ALIVE_MS;
+    if (queue->gone && now + ALIVE_MS < next)
+        next = now + ALIVE_MS;
     if (queue->unseen.len && now + EXPLAIN_MS < next)
         next = now + EXPLAIN_MS;
     if (queue->ends_at && queue->ends_at < next)
@@ -616,7 +622,7 @@ void queue_on_tick(void *arg)
     struct queue *queue = arg;
 
     UNITS_EACH(queue, it)
-        if (it->gone)
+        if (queue->gone && it->gone)
             map_set(queue->dirty, str_from(it->uid), queue);
     queue_soon(queue);
 }

@@ -39,7 +39,7 @@ static void drop_all(struct queue *queue)
     map_free(queue->dirty);
     map_free(queue->recheck);
     queue->to_write.len = queue->unseen.len = 0;
-    queue->blocked = 0;
+    queue->blocked = queue->gone = 0;
     life_effects_clear(&queue->effects);
     life_free(queue->life);
     queue->life = NULL;

@@ -143,6 +143,7 @@ void unit_free(struct unit *unit)
 
 void unit_drop(struct queue *queue, struct unit *unit)
 {
+    queue->gone -= unit->gone;
     notify_row(queue, unit_row(unit));
     leave_job(queue, unit);
     unit_set_pod(queue, unit, NULL);
