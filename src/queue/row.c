@@ -111,7 +111,8 @@ enum phase row_phase(struct queue *queue, const char *uid)
 
 /* ---- a row ---- */
 
-#define NONE INT64_MIN /* of a number that is not known: null */
+#define WHOLE_MAX 1e15
+#define NONE      INT64_MIN /* of a number that is not known: null */
 
 /* What a row says, as plain values. Texts are borrowed until the queue changes, or in the arena. */
 struct facts {
@@ -148,50 +149,52 @@ enum member_type {
 };
 
 #define AT(member) offsetof(struct facts, member)
+#define KEY(text)  (text), sizeof(text) - 1
 /* In this order; docs/rest.md has what each means. */
 static const struct member {
     const char *key;
+    size_t key_len;
     enum member_type type;
     size_t offset;
 } members[] = {
-    {"id", MEMBER_TEXT, AT(id)},
-    {"kind", MEMBER_TEXT, AT(kind)},
-    {"namespace", MEMBER_TEXT, AT(ns)},
-    {"name", MEMBER_TEXT, AT(name)},
-    {"user", MEMBER_TEXT, AT(user)},
-    {"mine", MEMBER_BOOL, AT(mine)},
-    {"labels", MEMBER_LABELS, 0},
-    {"state", MEMBER_TEXT, AT(state)},
-    {"reason", MEMBER_TEXT, AT(reason)},
-    {"position", MEMBER_INT, AT(position)},
-    {"ordinal", MEMBER_REAL, AT(ordinal)},
-    {"globalOrdinal", MEMBER_REAL, AT(global)},
-    {"priority", MEMBER_INT, AT(priority)},
-    {"gpus", MEMBER_INT, AT(gpus)},
-    {"gpusMin", MEMBER_INT, AT(gpus_min)},
-    {"gpusMax", MEMBER_INT, AT(gpus_max)},
-    {"memoryMiB", MEMBER_INT, AT(memory)},
-    {"shared", MEMBER_BOOL, AT(shared)},
-    {"protection", MEMBER_TEXT, AT(protection)},
-    {"cards", MEMBER_CARDS, 0},
-    {"peakMemoryMiB", MEMBER_INT, AT(peak)},
-    {"submitted", MEMBER_TIME, AT(submitted)},
-    {"started", MEMBER_TIME, AT(started)},
-    {"finished", MEMBER_TIME, AT(finished)},
-    {"startEstimate", MEMBER_TIME, AT(start)},
-    {"startLow", MEMBER_TIME, AT(start_lo)},
-    {"startHigh", MEMBER_TIME, AT(start_hi)},
-    {"epochsDone", MEMBER_INT, AT(epochs_done)},
-    {"epochsTotal", MEMBER_INT, AT(epochs_total)},
-    {"progress", MEMBER_REAL, AT(progress)},
-    {"eta", MEMBER_TIME, AT(eta)},
-    {"etaLow", MEMBER_TIME, AT(eta_lo)},
-    {"etaHigh", MEMBER_TIME, AT(eta_hi)},
-    {"restarts", MEMBER_INT, AT(restarts)},
-    {"lostSeconds", MEMBER_REAL, AT(lost_s)},
-    {"utilizationMem", MEMBER_REAL, AT(use_memory)},
-    {"utilizationCompute", MEMBER_REAL, AT(use_compute)},
-    {"image", MEMBER_TEXT, AT(image)},
+    {KEY("id"), MEMBER_TEXT, AT(id)},
+    {KEY("kind"), MEMBER_TEXT, AT(kind)},
+    {KEY("namespace"), MEMBER_TEXT, AT(ns)},
+    {KEY("name"), MEMBER_TEXT, AT(name)},
+    {KEY("user"), MEMBER_TEXT, AT(user)},
+    {KEY("mine"), MEMBER_BOOL, AT(mine)},
+    {KEY("labels"), MEMBER_LABELS, 0},
+    {KEY("state"), MEMBER_TEXT, AT(state)},
+    {KEY("reason"), MEMBER_TEXT, AT(reason)},
+    {KEY("position"), MEMBER_INT, AT(position)},
+    {KEY("ordinal"), MEMBER_REAL, AT(ordinal)},
+    {KEY("globalOrdinal"), MEMBER_REAL, AT(global)},
+    {KEY("priority"), MEMBER_INT, AT(priority)},
+    {KEY("gpus"), MEMBER_INT, AT(gpus)},
+    {KEY("gpusMin"), MEMBER_INT, AT(gpus_min)},
+    {KEY("gpusMax"), MEMBER_INT, AT(gpus_max)},
+    {KEY("memoryMiB"), MEMBER_INT, AT(memory)},
+    {KEY("shared"), MEMBER_BOOL, AT(shared)},
+    {KEY("protection"), MEMBER_TEXT, AT(protection)},
+    {KEY("cards"), MEMBER_CARDS, 0},
+    {KEY("peakMemoryMiB"), MEMBER_INT, AT(peak)},
+    {KEY("submitted"), MEMBER_TIME, AT(submitted)},
+    {KEY("started"), MEMBER_TIME, AT(started)},
+    {KEY("finished"), MEMBER_TIME, AT(finished)},
+    {KEY("startEstimate"), MEMBER_TIME, AT(start)},
+    {KEY("startLow"), MEMBER_TIME, AT(start_lo)},
+    {KEY("startHigh"), MEMBER_TIME, AT(start_hi)},
+    {KEY("epochsDone"), MEMBER_INT, AT(epochs_done)},
+    {KEY("epochsTotal"), MEMBER_INT, AT(epochs_total)},
+    {KEY("progress"), MEMBER_REAL, AT(progress)},
+    {KEY("eta"), MEMBER_TIME, AT(eta)},
+    {KEY("etaLow"), MEMBER_TIME, AT(eta_lo)},
+    {KEY("etaHigh"), MEMBER_TIME, AT(eta_hi)},
+    {KEY("restarts"), MEMBER_INT, AT(restarts)},
+    {KEY("lostSeconds"), MEMBER_REAL, AT(lost_s)},
+    {KEY("utilizationMem"), MEMBER_REAL, AT(use_memory)},
+    {KEY("utilizationCompute"), MEMBER_REAL, AT(use_compute)},
+    {KEY("image"), MEMBER_TEXT, AT(image)},
 };
 
 static void find_wait(struct row *row)
@@ -533,6 +536,11 @@ static void write_real(struct buf *out, double d)
 {
     struct json value = json_of_real(d);
 
+    if (fabs(d) < WHOLE_MAX && d == (double)(int64_t)d) { /* most are, and printing others is dear */
+        buf_int(out, (int64_t)d);
+        buf_add(out, ".0", 2);
+        return;
+    }
     json_write(out, &value);
 }
 
@@ -584,10 +592,9 @@ bool row_write(struct queue *queue, const struct identity *who, const char *uid,
                                                                : INT32_MAX};
     snprintf(place->name, sizeof(place->name), "%s", row.f.name);
     for (const struct member *m = members; m < members + ARRAY_LEN(members); m++) {
-        buf_putc(out, m == members ? '{' : ',');
-        buf_putc(out, '"');
-        buf_puts(out, m->key);
-        buf_puts(out, "\":");
+        buf_add(out, m == members ? "{\"" : ",\"", 2);
+        buf_add(out, m->key, m->key_len);
+        buf_add(out, "\":", 2);
         write_member(&row, m, out);
     }
     buf_putc(out, '}');
