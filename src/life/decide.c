@@ -190,6 +190,37 @@ static void due(struct step *step)
     vec_done(&late);
 }
 
+static struct life_job *find_growing(const struct life *life)
+{
+    struct life_walk walk = {0};
+
+    while (life_each(life, &walk))
+        if (walk.job->stop.kind == STOP_RESIZE && !walk.job->stop.by && stop_withdrawable(walk.job) &&
+            walk.job->w.claim.len > walk.job->w.placement.len)
+            return walk.job;
+    return NULL;
+}
+
+/* A job that stops to grow keeps free cards for itself, for up to an epoch. Who waits and could use them
+ * comes first. */
+static bool withdraw_growth(struct step *step)
+{
+    struct life_job *growing = find_growing(step->life);
+    struct life_walk walk = {0};
+
+    while (growing && life_each(step->life, &walk)) {
+        const struct workload *w = &walk.job->w;
+
+        if (phase_is_waiting(w->phase) && !w->blocked && !w->refused && w->not_before_ms <= step->now &&
+            w->claim.len == 0 && w->demand.max_gpus > 0 &&
+            w->demand.min_gpus <= growing->w.claim.len - growing->w.placement.len) {
+            stop_withdraw(step, growing);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool life_decide(struct life *life, int64_t now_ms, life_admit_fn admit, void *arg,
                  struct life_effects *effects)
 {
@@ -205,8 +236,11 @@ bool life_decide(struct life *life, int64_t now_ms, life_admit_fn admit, void *a
         d.plan.actions.len = d.plan.waits.len = 0;
         arena_reset(&d.plan.arena);
         live_decide(life->live, now_ms, &d.plan);
-        if (d.plan.actions.len == 0)
-            break;
+        if (d.plan.actions.len == 0) {
+            if (!withdraw_growth(&d.step) || ++passes >= LIFE_PASSES_MAX)
+                break;
+            continue;
+        }
         blocked = block_some(&d);
         if (blocked) {
             blocks += blocked;

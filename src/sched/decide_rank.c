@@ -244,14 +244,16 @@ static void hold_for(struct book *book, const struct plan *plan)
     hold_use(book, 1);
 }
 
-/* A job behind may use what is held when it will be done by then, or would have to go. */
+/* A job behind may use what is held when it will be done by then, or would have to go. Not the latter where a
+ * time is bound: as others end, its ordinal becomes smaller, and it would not have to go any more. */
 static bool may_use_held(const struct book *book, const struct key *key)
 {
     const struct workload *w = book_job(book, key->job);
 
     if (w->demand.max_gpus == 0)
         return true;
-    if (book->view->options.preemption == PREEMPTION_AUTO && book->policy->outranks && !w->keep &&
+    if (book_job(book, book->held_for.job)->bound_ms == 0 &&
+        book->view->options.preemption == PREEMPTION_AUTO && book->policy->outranks && !w->keep &&
         w->resumable && book->policy->outranks(book, &book->held_for, key))
         return true;
     return book->now + book_rest_ms(book, key->job, w->demand.min_gpus) <= book->held_until;

@@ -6,14 +6,7 @@
 #include <stdio.h>
 
 static const char *const known_broken[] = {
-    "3-names",
-    "4-idle",
-    "4-shrink",
-    "5-large",
-    "8-slides",
-    "bare pods go by a claim alone",
-    "a large job starts although small ones keep coming",
-    NULL,
+    "1-displaced", "1-says", "3-first", "3-names", "6-ends", "8-slides", NULL,
 };
 
 bool rules_known_broken(const char *rule)

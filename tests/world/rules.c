@@ -383,6 +383,7 @@ static void begin_anew(struct rules *rules)
         it->head_ms = it->head_bound_ms = 0;
         it->resize_to = 0;
         it->first_ms = it->later_ms = 0;
+        it->tries = it->slides = 0;
     }
     rules->now.valid = rules->before.valid = false;
     rules->unsure_ms = world_ms(rules->world);

@@ -12,13 +12,14 @@
 
 /* How long things may take. "A few seconds" of the rules is RULE_LAG_MS. */
 #define RULE_LAG_MS       5000
-#define RULE_LOOK_MS      60000             /* between looks while nothing happens */
-#define RULE_STUCK_MS     (120 * 1000)      /* docs/queue.md: a pod that cannot start gives its cards back */
-#define RULE_START_MS     (30 * 60 * 1000)  /* docs/queue.md: one of which nothing is heard */
-#define RULE_SLACK_MS     (30 * 1000)       /* added to what is documented */
-#define RULE_GRACE_MS     (30 * 1000)       /* TERM to KILL */
-#define RULE_STOP_MAX_MS  (3600 * 1000)     /* the longest wait for an epoch's end */
-#define RULE_SLIDE_MS     1500              /* estimates of an unchanged lab stand still, but for rounding */
+#define RULE_LOOK_MS      60000            /* between looks while nothing happens */
+#define RULE_STUCK_MS     (120 * 1000)     /* docs/queue.md: a pod that cannot start gives its cards back */
+#define RULE_START_MS     (30 * 60 * 1000) /* docs/queue.md: one of which nothing is heard */
+#define RULE_SLACK_MS     (30 * 1000)      /* added to what is documented */
+#define RULE_GRACE_MS     (30 * 1000)      /* TERM to KILL */
+#define RULE_STOP_MAX_MS  (3600 * 1000)    /* the longest wait for an epoch's end */
+#define RULE_SLIDES       3    /* an end may be put off once when an epoch is late, not look by look */
+#define RULE_SLIDE_MS     1500 /* estimates of an unchanged lab stand still, but for rounding */
 #define RULE_GROW_MS      (30 * 60 * 1000)  /* free cards that a long elastic job could use */
 #define RULE_GROW_LEFT_MS (4 * 3600 * 1000) /* "long" */
 #define RULE_LARGE_FACTOR 2                 /* of the wait that an estimate stated */
@@ -73,6 +74,7 @@ struct track {
     int64_t resize_ms;         /* since when it waits for that */
     int64_t gpus;              /* held at the last look */
     int64_t told_at, told_end; /* when two epochs were done, and the end that was told then; 0: void */
+    unsigned slides;           /* looks in a row between which its end moved although nothing happened */
     unsigned tries;            /* starts that came to nothing */
     unsigned preempted, resized;
 };

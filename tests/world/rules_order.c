@@ -10,13 +10,19 @@ static const char *const not_said = "(nothing)";
 
 /* ---- at the moment somebody is asked to stop ---- */
 
+static bool same_user(struct rules *rules, const struct row *a, const struct row *b)
+{
+    return world_job(rules->world, a->job)->act.user == world_job(rules->world, b->job)->act.user;
+}
+
 /* 1: nobody is displaced for work that cannot start now. */
 static void check_displaced(struct rules *rules, const struct row *row, const struct track *track)
 {
     const struct row *by = track->stop.by ? row_of(&rules->now, track->stop.by) : NULL;
     const struct track *other = by ? track_of(rules, by->job) : NULL;
 
-    if (by && other->seen && other->blocked && !could_start(rules, by) &&
+    if (by && other->seen && other->blocked && !same_user(rules, row, by) &&
+        /* whose quota it would free */ !could_start(rules, by) &&
         !(world_job(rules->world, by->job)->act.fault == FAULT_IMAGE && other->tries == 0))
         world_broken(rules->world, "1-displaced",
                      "job%" PRId64 " is stopped for job%" PRId64 ", which cannot start now (%s)", row->job,
@@ -265,7 +271,7 @@ static void check_promise(struct rules *rules, const struct row *row, struct tra
                          " (ordinal %.1f) goes on: %s",
                          row->job, both / 1000, other->job, other->ordinal, row->reason);
     }
-    if (!bare || others || named)
+    if (!bare || others || named || strstr(row->reason, "make room") || strstr(row->reason, "stopped"))
         track->nameless_ms = 0;
     else if (!track->nameless_ms)
         track->nameless_ms = now;
@@ -289,6 +295,15 @@ static const struct row *head_of(struct rules *rules)
     return head;
 }
 
+/* A script that heard its stop is saving: what it goes on with is kept for it. */
+static bool someone_leaves(const struct rules *rules)
+{
+    VEC_EACH(&rules->world->kubelet->boxes, it)
+        if ((*it)->state == BOX_LEAVING)
+            return true;
+    return false;
+}
+
 /* 4: no card idles longer than a few seconds while waiting work fits it. */
 static void check_idle(struct rules *rules, const struct row *head)
 {
@@ -302,7 +317,8 @@ static void check_idle(struct rules *rules, const struct row *head)
     }
     if (!head)
         return;
-    if (!fits(rules, head, NULL) || (head->gpus_min > 0 && !whole_cards(rules, head))) {
+    if (someone_leaves(rules) || !fits(rules, head, NULL) ||
+        (head->gpus_min > 0 && !whole_cards(rules, head))) {
         track_of(rules, head->job)->fits_ms = 0;
         return;
     }

@@ -157,13 +157,26 @@ static bool epoch_is_late(const struct rules *rules, int64_t job)
     VEC_EACH(&rules->world->kubelet->boxes, it) {
         const struct world_job *of = world_job(rules->world, (*it)->job);
 
-        if (!of || !box_alive(*it) || (job && (*it)->job != job))
+        if (!of || (*it)->state == BOX_ENDED || (job && (*it)->job != job))
             continue;
-        if (!(*it)->training || !(*it)->epoch_ms || (*it)->done < 2 || of->act.fault == FAULT_SILENT ||
+        if (!box_alive(*it)) /* nobody knows when it will run */
+            return true;
+        if (!(*it)->training || of->act.mib ||
+            /* scripts here are not slowed by neighbours, as jobs are */ !(*it)->epoch_ms ||
+            (*it)->done < 2 || of->act.fault == FAULT_SILENT ||
             (rules->now.at_ms - (*it)->epoch_ms) * 100 >
                 script_epoch_ms(&of->act, (*it)->gpus, (*it)->done) * 85)
             return true;
     }
+    return false;
+}
+
+/* Somebody waits who is tried again now and then, and nobody knows with what success. */
+static bool someone_backs_off(struct rules *rules)
+{
+    for (size_t i = 0; i < rules->now.len; i++)
+        if (phase_is_waiting(rules->now.rows[i].phase) && !could_start(rules, &rules->now.rows[i]))
+            return true;
     return false;
 }
 
@@ -176,17 +189,21 @@ void rules_check_slides(struct rules *rules)
         return;
     for (size_t i = 0; i < now->len; i++) {
         const struct row *row = &now->rows[i], *was = row_of(before, row->job);
+        struct track *track = track_of(rules, row->job);
+        bool slid;
 
         if (!was || was->phase != row->phase || was->gpus != row->gpus)
             continue;
-        if (row->eta && was->eta > now->wall_ms && !epoch_is_late(rules, row->job) &&
-            row->phase == PHASE_RUNNING && llabs(row->eta - was->eta) > RULE_SLIDE_MS)
+        slid = row->eta && was->eta > now->wall_ms && row->phase == PHASE_RUNNING &&
+               llabs(row->eta - was->eta) > RULE_SLIDE_MS && !epoch_is_late(rules, row->job);
+        track->slides = slid ? track->slides + 1 : 0;
+        if (track->slides >= RULE_SLIDES)
             world_broken(rules->world, "8-slides",
                          "the end of job%" PRId64 " moves by %.1f s in %.1f s in which nothing happens",
                          row->job, (double)(row->eta - was->eta) / 1000,
                          (double)(now->at_ms - before->at_ms) / 1000);
         if (row->start && was->start > now->wall_ms + RULE_LAG_MS && !epoch_is_late(rules, 0) &&
-            phase_is_waiting(row->phase) && row->position == was->position &&
+            !someone_backs_off(rules) && phase_is_waiting(row->phase) && row->position == was->position &&
             llabs(row->start - was->start) > RULE_SLIDE_MS)
             world_broken(rules->world, "8-slides",
                          "the start of job%" PRId64 " moves by %.1f s in %.1f s in which nothing happens",

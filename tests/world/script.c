@@ -83,6 +83,7 @@ static void tell_epoch(struct kubelet *kubelet, struct box *box, double seconds)
 
     if (!box->unsaid || !world->up)
         return;
+    kubelet->changes++; /* news, also when it is said late */
     if (queue_epoch_done(world->queue, box->owner, box->done, seconds, NULL) < 0) {
         box->unsaid = false; /* the job is not known any more */
         return;

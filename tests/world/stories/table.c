@@ -136,7 +136,7 @@ static void bare_pods_stay(struct world *world)
     SUBMIT(world, POD(1, ANN, 36000));
     SUBMIT(world, POD(2, ANN, 36000));
     world_run(world, MINUTE(1));
-    SUBMIT(world, TRAINING(3, BOB, 5, 60));
+    SUBMIT(world, TRAINING(3, BOB, 50, 60));
     world_run(world, MINUTE(10));
     expect_state(world, 1, "Running");
     expect_state(world, 2, "Running");
