@@ -464,7 +464,11 @@ int life_step(struct life *life, const struct life_event *event, int64_t now_ms,
     struct step step = {life, now_ms, effects};
     uint64_t id = event->desc ? event->desc->w.id : event->id;
     struct life_job *job = life_find(life, id);
+    bool describes =
+        event->type == LIFE_SUBMIT || event->type == LIFE_RESTORE || event->type == LIFE_DESCRIBE;
 
+    if (describes && !event->desc)
+        return err_set(err, ERR_INVALID, "an event without its description");
     if (event->type == LIFE_SUBMIT || event->type == LIFE_RESTORE)
         return job                          ? err_set(err, ERR_CONFLICT, "there is a job of that id already")
                : event->type == LIFE_SUBMIT ? submit(&step, event, err)

@@ -203,7 +203,7 @@ static void find_wait(struct row *row)
         const struct unit *unit = row->units.v[i];
         const struct wait *wait;
 
-        if (!unit->life || !phase_is_waiting(unit_w(unit)->phase))
+        if (!unit || !unit->life || !phase_is_waiting(unit_w(unit)->phase))
             continue;
         wait = life_wait(row->queue->life, unit->life, row->now);
         if (!row->waiter || (wait && (!row->wait || wait->position < row->wait->position))) {

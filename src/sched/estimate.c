@@ -146,8 +146,9 @@ static int64_t not_before(int64_t ms, int64_t now_ms)
 /* What was to take `seconds` and has taken `elapsed` already. */
 static double put_off(double seconds, double elapsed)
 {
-    for (seconds = fmax(seconds, 0.1); seconds < elapsed; seconds *= LATE_STEP)
-        ;
+    seconds = fmax(seconds, 0.1);
+    while (seconds < elapsed)
+        seconds *= LATE_STEP;
     return seconds;
 }
 
