@@ -30,13 +30,15 @@ static void check_card(struct rules *rules, int64_t node, int64_t card)
                      card, node, boxes, used);
 }
 
-/* A job runs once at a time. */
+/* A job runs once at a time. Pods of a Job are replaced as soon as they are being deleted, as in Kubernetes.
+ */
 static void check_runs(struct rules *rules)
 {
     VEC_EACH(&rules->world->kubelet->boxes, it)
         VEC_EACH(&rules->world->kubelet->boxes, other)
             if (it < other && (*it)->job && (*it)->job == (*other)->job && box_alive(*it) &&
-                box_alive(*other) && (*it)->node == (*other)->node)
+                box_alive(*other) && (*it)->node == (*other)->node &&
+                ((*it)->training || (!(*it)->term && !(*other)->term)))
                 world_broken(rules->world, "0-twice", "job%" PRId64 " runs twice: %s and %s", (*it)->job,
                              (*it)->name, (*other)->name);
 }
