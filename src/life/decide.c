@@ -273,7 +273,8 @@ static int64_t deadline_ms(const struct life *life, const struct life_job *job, 
         return w->not_before_ms > now && !w->blocked ? w->not_before_ms : INT64_MAX;
     if (job->stop.kind)
         return job->stop.killed ? INT64_MAX : job->stop.until_ms;
-    return w->phase == PHASE_STARTING && limit > 0 ? job->progress_ms + limit : INT64_MAX;
+    return w->phase == PHASE_STARTING && limit > 0 && workload_gpus(w) > 0 ? job->progress_ms + limit
+                                                                           : INT64_MAX;
 }
 
 /* Reads those that have a deadline and those that run, not those that wait: there may be ten thousand. */
