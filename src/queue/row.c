@@ -5,6 +5,7 @@
 #include "queue/job_row.h"
 #include "registry/access.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -203,7 +204,7 @@ static void find_wait(struct row *row)
         const struct unit *unit = row->units.v[i];
         const struct wait *wait;
 
-        if (!unit || !unit->life || !phase_is_waiting(unit_w(unit)->phase))
+        if (!unit->life || !phase_is_waiting(unit_w(unit)->phase))
             continue;
         wait = life_wait(row->queue->life, unit->life, row->now);
         if (!row->waiter || (wait && (!row->wait || wait->position < row->wait->position))) {
@@ -410,6 +411,7 @@ static bool row_init(struct row *row, struct queue *queue, const struct identity
     if (row->units.len == 0 && !(row->object && row->object->kind->id == KIND_JOB))
         return false;
     row->first = row->units.len ? row->units.v[0] : NULL;
+    assert(row->units.len == 0 || row->first);
     row->phase = row->first && !row->first->job ? unit_w(row->first)->phase : row_phase(queue, uid);
     find_wait(row);
     set_identity(row);
