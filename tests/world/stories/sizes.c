@@ -58,10 +58,11 @@ static void order_is_kept(struct world *world)
 /* Five-minute jobs of one user, one a minute: more than four cards can take. */
 static void large_job_starts(struct world *world)
 {
-    int64_t job = 1, told;
+    int64_t job = 0, told;
 
     for (int i = 0; i < 12; i++) { /* how long they take is known by then */
-        SUBMIT(world, TRAINING(job++, BOB, 5, 60));
+        job++;
+        SUBMIT(world, TRAINING(job, BOB, 5, 60));
         world_run(world, MINUTE(1));
     }
     SUBMIT(world, TRAINING(100, CYD, 10, 60), .min = 4, .max = 4);
@@ -70,7 +71,8 @@ static void large_job_starts(struct world *world)
     EXPECT(world, told && told - wall_ms(world) < HOUR(3), "it is told to start within %" PRId64 " s",
            (told - wall_ms(world)) / 1000);
     while (wall_ms(world) < told && streq(tell_state(world, 100), "Pending") && !world->broken_rule) {
-        SUBMIT(world, TRAINING(job++, BOB, 5, 60));
+        job++;
+        SUBMIT(world, TRAINING(job, BOB, 5, 60));
         world_run(world, MINUTE(1));
     }
     EXPECT(world, !streq(tell_state(world, 100), "Pending"), "it waits past what it was told: %s",
