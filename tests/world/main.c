@@ -26,7 +26,8 @@
 #define END_SAMPLES    50 /* from so many on it counts */
 
 static const char *const usage =
-    "usage: world [--seed N] [--hours H] [--minutes M] [--jobs J] [--replay FILE] [--stories[=NAME]]\n"
+    "usage: world [--seed N] [--hours H] [--seeds N] [--minutes M] [--jobs J] [--replay FILE] "
+    "[--stories[=NAME]]\n"
     "             [--rule RULE] [--break RULE [--expect RULE]] [--save FILE] [--trace] [--log] [--no-shrink] "
     "[--print]\n";
 
@@ -34,6 +35,7 @@ struct settings {
     uint64_t seed;
     int64_t hours;
     double minutes;
+    uint64_t seeds; /* so many, however long it takes; 0: by minutes */
     unsigned jobs;
     const char *replay, *stories, *save, *expect, *breaks;
     bool many, tales, no_shrink, print;
@@ -144,7 +146,8 @@ static bool run_many(const struct settings *settings, struct totals *totals)
     bool ok = true;
 
     clock_gettime(CLOCK_MONOTONIC, &start);
-    for (unsigned at = 0; ok && seconds_since(&start) < settings->minutes * 60;
+    for (unsigned at = 0; ok && (settings->seeds ? seed < settings->seed + settings->seeds
+                                                 : seconds_since(&start) < settings->minutes * 60);
          at = (at + 1) % settings->jobs) {
         struct slot *slot = &slots[at];
 
@@ -227,21 +230,14 @@ static bool print_ends(struct totals *totals)
 static int read_arguments(int argc, char **argv, struct settings *ret)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},
-        {"hours", required_argument, NULL, 'h'},
-        {"minutes", required_argument, NULL, 'm'},
-        {"jobs", required_argument, NULL, 'j'},
-        {"replay", required_argument, NULL, 'r'},
-        {"stories", optional_argument, NULL, 't'},
-        {"rule", required_argument, NULL, 'u'},
-        {"save", required_argument, NULL, 'o'},
-        {"expect", required_argument, NULL, 'e'},
-        {"trace", no_argument, NULL, 'v'},
-        {"log", no_argument, NULL, 'l'},
-        {"no-shrink", no_argument, NULL, 'n'},
-        {"break", required_argument, NULL, 'b'},
-        {"print", no_argument, NULL, 'p'},
-        {0},
+        {"seed", required_argument, NULL, 's'},    {"hours", required_argument, NULL, 'h'},
+        {"seeds", required_argument, NULL, 'N'},   {"minutes", required_argument, NULL, 'm'},
+        {"jobs", required_argument, NULL, 'j'},    {"replay", required_argument, NULL, 'r'},
+        {"stories", optional_argument, NULL, 't'}, {"rule", required_argument, NULL, 'u'},
+        {"save", required_argument, NULL, 'o'},    {"expect", required_argument, NULL, 'e'},
+        {"trace", no_argument, NULL, 'v'},         {"log", no_argument, NULL, 'l'},
+        {"no-shrink", no_argument, NULL, 'n'},     {"break", required_argument, NULL, 'b'},
+        {"print", no_argument, NULL, 'p'},         {0},
     };
     int option;
 
@@ -253,6 +249,10 @@ static int read_arguments(int argc, char **argv, struct settings *ret)
             break;
         case 'h':
             ret->hours = strtoll(optarg, NULL, 10);
+            break;
+        case 'N':
+            ret->seeds = strtoull(optarg, NULL, 10);
+            ret->many = true;
             break;
         case 'm':
             ret->minutes = strtod(optarg, NULL);
