@@ -276,17 +276,20 @@ struct deletion {
     struct loop_timer *rest;
 };
 
+/* The answer may be the end of the call, and of the deletion, which is in the call's arena. */
 static void deletion_end(struct deletion *d)
 {
-    d->page.revision = store_revision(d->call->store);
-    if (d->call->failure.code)
-        call_fail(d->call);
+    struct deletion last = *d;
+
+    last.page.revision = store_revision(last.call->store);
+    if (last.call->failure.code)
+        call_fail(last.call);
     else
-        reply_page(d->call, &d->route, &d->page, d->form == FORM_TABLE ? FORM_JSON : d->form);
-    VEC_EACH(&d->page.objects, it)
+        reply_page(last.call, &last.route, &last.page, last.form == FORM_TABLE ? FORM_JSON : last.form);
+    VEC_EACH(&last.page.objects, it)
         object_unref((struct object *)*it);
-    vec_done(&d->page.objects);
-    loop_timer_free(d->rest);
+    vec_done(&last.page.objects);
+    loop_timer_free(last.rest);
 }
 
 static int delete_with(const struct deletion *d, const struct object *object, struct arena *arena,
@@ -341,8 +344,8 @@ void collection_delete(struct call *call, const struct route *route)
     d->route = *route;
     if (accept_form(call, &d->form) < 0 || body_write(call, &d->write, route, NULL) < 0 ||
         body_delete_options(call, &d->options, &d->write.dry_run) < 0 || collect(call, route, &d->page) < 0) {
-        call_fail(call);
         vec_done(&d->page.objects);
+        call_fail(call);
         return;
     }
     VEC_EACH(&d->page.objects, it)
