@@ -271,9 +271,9 @@ static void look_pod(struct queue *queue, const struct object *object)
         desc.w.demand = (struct demand){.each = desc.w.demand.each};
     step_unit(queue, unit, (struct life_event){.type = LIFE_DESCRIBE, .desc = &desc});
     see_state(queue, unit, &state);
-    if (object->deleting && unit->life && unit->life->stop.kind == STOP_NONE)
-        step_unit(queue, unit, (struct life_event){.type = LIFE_CANCEL, .text = "deleted"});
     notify_unit(queue, unit);
+    if (object->deleting && unit->life && unit->life->stop.kind == STOP_NONE) /* may be its end */
+        step_unit(queue, unit, (struct life_event){.type = LIFE_CANCEL, .text = "deleted"});
 }
 
 /* ---- the pods of a run ---- */
