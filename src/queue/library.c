@@ -38,7 +38,12 @@ int queue_epoch_done(struct queue *queue, const char *job, uint32_t done, double
         return err_set(err, ERR_INVALID, "done: %u epochs are more than there can be", done);
     event.id = unit->id;
     event.shared = life_shared(queue->life, unit->life);
-    return queue_step(queue, &event, err);
+    if (queue_step(queue, &event, err) < 0)
+        return -1;
+    unit = unit_find(queue, job);
+    if (unit && unit->write) /* with the record: a kill between them would let it be counted twice */
+        job_status_write(queue, unit);
+    return 0;
 }
 
 int queue_profile(struct queue *queue, const char *job, const struct queue_profile *profile, struct err *err)
