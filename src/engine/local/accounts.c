@@ -3,7 +3,7 @@
  * started. */
 #include "base/clock.h"
 #include "engine/local/internal.h"
-#include "engine/local/offload.h"
+#include "loop/offload.h"
 
 #include <errno.h>
 #include <pwd.h>

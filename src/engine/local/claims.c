@@ -4,7 +4,7 @@
  * done in a thread, one after the other. Elsewhere disk.c measures. */
 #include "base/log.h"
 #include "engine/local/internal.h"
-#include "engine/local/offload.h"
+#include "loop/offload.h"
 #include "objects/quantity.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * of a name one after the other is tried. */
 #include "base/clock.h"
 #include "engine/local/internal.h"
-#include "engine/local/offload.h"
+#include "loop/offload.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "control/resources.h"
 #include "engine/local/evict.h"
 #include "engine/local/internal.h"
-#include "engine/local/offload.h"
+#include "loop/offload.h"
 
 #include <fts.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "engine/local/internal.h"
-#include "engine/local/offload.h"
 #include "engine/log_reader.h"
+#include "loop/offload.h"
 
 #include <stdarg.h>
 

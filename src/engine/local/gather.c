@@ -2,7 +2,7 @@
  * files are written in a thread: there may be thousands of them, in many pods. */
 #include "engine/local/content.h"
 #include "engine/local/internal.h"
-#include "engine/local/offload.h"
+#include "loop/offload.h"
 
 #define DEFAULT_MODE 0644
 #define WRITE_SEC    60

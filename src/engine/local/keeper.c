@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "engine/local/internal.h"
 #include "engine/local/kept.h"
-#include "engine/local/offload.h"
 #include "engine/log_line.h"
+#include "loop/offload.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Opening host paths and claims, with the parts of them that are mounted: the file system may be a server's
  * that is away, so it is done in a thread. */
 #include "engine/local/internal.h"
-#include "engine/local/offload.h"
+#include "loop/offload.h"
 
 #include <errno.h>
 #include <fcntl.h>

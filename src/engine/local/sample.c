@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/local/internal.h"
-#include "engine/local/offload.h"
+#include "loop/offload.h"
 
 #include <dirent.h>
 

@@ -1,6 +1,6 @@
 /* Who a pod's processes are, and files opened with that person's rights. */
 #include "engine/local/internal.h"
-#include "engine/local/offload.h"
+#include "loop/offload.h"
 #include "objects/names.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "engine/local/offload.h"
+#include "loop/offload.h"
 
 #include "base/clock.h"
 #include "base/mem.h"
