@@ -552,7 +552,7 @@ static const struct row rows[] = {
 };
 #define ROW_DATA 0
 
-enum { OPT_CONFIG = ARRAY_LEN(rows), OPT_VERSION, OPT_HELP, OPT_COUNT };
+enum { OPT_CONFIG = ARRAY_LEN(rows), OPT_CHECK, OPT_ACCEPT_LOSS, OPT_VERSION, OPT_HELP, OPT_COUNT };
 
 void config_usage(FILE *out)
 {
@@ -565,6 +565,9 @@ void config_usage(FILE *out)
     for (const struct row *row = rows; row < rows + ARRAY_LEN(rows); row++)
         fprintf(out, "  --%-13s %-12s %s\n", row->flag, row->arg ? row->arg : "", row->help);
     fputs("  --config        FILE         config file, YAML (" CONFIG_SYSTEM_FILE " or DATA/berthd.yaml)\n"
+          "  --check-config               read the configuration, say whether it is valid, and exit\n"
+          "  --accept-loss                start although stored data is damaged or missing; what is left is "
+          "used\n"
           "  --version                    print the version\n"
           "  --help                       print this\n"
           "\n"
@@ -640,6 +643,8 @@ static int read_flags(int argc, char **argv, struct flags *ret, struct err *err)
 {
     struct option options[OPT_COUNT + 1] = {
         [OPT_CONFIG] = {"config", required_argument, NULL, OPT_CONFIG},
+        [OPT_CHECK] = {"check-config", no_argument, NULL, OPT_CHECK},
+        [OPT_ACCEPT_LOSS] = {"accept-loss", no_argument, NULL, OPT_ACCEPT_LOSS},
         [OPT_VERSION] = {"version", no_argument, NULL, OPT_VERSION},
         [OPT_HELP] = {"help", no_argument, NULL, OPT_HELP},
     };
@@ -849,11 +854,14 @@ int config_load(const struct config_env *env, int argc, char **argv, struct daem
 {
     struct daemon_config config = {.action = CONFIG_RUN, .min_run_sec = -1};
     struct flags flags = {.action = CONFIG_RUN};
+    bool loads;
 
     if (read_flags(argc, argv, &flags, err) < 0)
         return -1;
-    config.action = flags.action;
-    if (flags.action == CONFIG_RUN && load(env, &flags, &config, err) < 0) {
+    config.action = flags.action == CONFIG_RUN && flags.value[OPT_CHECK] ? CONFIG_CHECK : flags.action;
+    config.accept_loss = flags.value[OPT_ACCEPT_LOSS];
+    loads = config.action == CONFIG_RUN || config.action == CONFIG_CHECK;
+    if (loads && load(env, &flags, &config, err) < 0) {
         config_done(&config);
         return -1;
     }

@@ -23,7 +23,7 @@
 #define CONFIG_LIST_MAX      1000      /* labels, names, admins */
 #define CONFIG_FILE_MAX      (1 << 20) /* bytes */
 
-enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION };
+enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
 enum config_anonymous {
     ANONYMOUS_NONE,     /* who is not known gets nothing but health checks */
     ANONYMOUS_QUEUE,    /* may also read the queue */
@@ -61,6 +61,7 @@ struct config_registry {
 /* Owns everything in it; config_done releases. */
 struct daemon_config {
     enum config_action action; /* with HELP and VERSION nothing else is filled */
+    bool accept_loss;          /* flag only: go on where less is there than was promised */
     char *file;                /* the config file that was read; NULL: none */
     char *data_dir;            /* absolute, without a trailing slash */
     char *http, *https;        /* "127.0.0.1:5336"; NULL: off */

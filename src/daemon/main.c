@@ -13,6 +13,7 @@
 #include "daemon/library.h"
 #include "daemon/notify_service.h"
 #include "daemon/pki.h"
+#include "daemon/promise.h"
 #include "daemon/queue_service.h"
 #include "daemon/runner.h"
 #include "daemon/task_service.h"
@@ -183,8 +184,12 @@ static int start_queue(struct daemon *d, struct err *err)
 static int open_store(struct daemon *d, struct err *err)
 {
     CLEANUP(free) char *path = data_path(d, "berth.db");
+    int (*open)(const char *, struct loop *, struct store **, struct err *) =
+        d->config.accept_loss ? store_open_lossy : store_open;
 
-    if (dir_make(d->config.data_dir, 0711, err) < 0 || store_open(path, d->loop, &d->store, err) < 0)
+    if (dir_make(d->config.data_dir, 0711, err) < 0 || promise_check_folder(&d->config, err) < 0 ||
+        open(path, d->loop, &d->store, err) < 0 || promise_check_running(&d->config, d->store, err) < 0 ||
+        promise_check_authority(&d->config, d->store, err) < 0)
         return -1;
     if (notify_service_new(d->loop, d->store, &d->config, &d->notify, err) < 0)
         return -1;
@@ -387,6 +392,7 @@ static int daemon_start(struct daemon *d, struct err *err)
     if (open_store(d, err) < 0 || open_pki(d, err) < 0 || listen_all(d, err) < 0 ||
         write_admin_kubeconfig(d, err) < 0 || write_pid(d, err) < 0)
         return -1;
+    promise_keep(&d->config, d->store);
     store_defer(d->store, on_ready, d);
     return 0;
 }
@@ -432,6 +438,11 @@ int main(int argc, char **argv)
     }
     if (d.config.action == CONFIG_HELP) {
         config_usage(stdout);
+        config_done(&d.config);
+        return 0;
+    }
+    if (d.config.action == CONFIG_CHECK) {
+        printf("berthd: the configuration is valid (%s)\n", d.config.file ? d.config.file : "no config file");
         config_done(&d.config);
         return 0;
     }

@@ -11,18 +11,29 @@
 #include "base/clock.h"
 #include "objects/kind.h"
 #include "store/dbfile.h"
+#include "store/dbsum.h"
 #include "store/disk_internal.h"
+#include "store/mark.h"
 #include "store/store.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#define LOG_MODULE "store"
+#include "base/log.h"
+
+#define WAY_OUT                                                                                              \
+    "; restore a backup with 'berth restore FILE', or start berthd with --accept-loss to go on with what "   \
+    "is there"
 #define WRITER_STACK_BYTES (256 << 10)
 
 enum {
@@ -33,21 +44,23 @@ enum {
     STMT_VALUE_REMOVE,
     STMT_RECORD,
     STMT_RECORD_PRUNE,
+    STMT_OTHERS,
     STMT_BEGIN,
     STMT_COMMIT,
     STMTS
 };
 
 static const char *const statements[STMTS] = {
-    [STMT_PUT] = "INSERT INTO rev (rv, kind, removed, prev, doc) VALUES (?, ?, ?, ?, ?)",
+    [STMT_PUT] = "INSERT INTO rev (rv, kind, removed, prev, doc, sum) VALUES (?, ?, ?, ?, ?, ?)",
     [STMT_PRUNE] = "DELETE FROM rev WHERE rv = ?",
     [STMT_OLDEST] = "UPDATE meta SET val = ? WHERE key = 'oldest'",
-    [STMT_VALUE_SET] = "INSERT OR REPLACE INTO value (tab, key, val) VALUES (?, ?, ?)",
+    [STMT_VALUE_SET] = "INSERT OR REPLACE INTO value (tab, key, val, sum) VALUES (?, ?, ?, ?)",
     [STMT_VALUE_REMOVE] = "DELETE FROM value WHERE tab = ? AND key = ?",
-    [STMT_RECORD] = "INSERT OR REPLACE INTO record (seq, type, time, until, job, user, tag, doc)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    [STMT_RECORD] = "INSERT OR REPLACE INTO record (seq, type, time, until, job, user, tag, doc, sum)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [STMT_RECORD_PRUNE] = "DELETE FROM record WHERE type = ?1 AND time < (SELECT time FROM record WHERE"
                           " type = ?1 ORDER BY time DESC LIMIT 1 OFFSET ?2)",
+    [STMT_OTHERS] = "UPDATE meta SET val = ? WHERE key = 'others'",
     [STMT_BEGIN] = "BEGIN IMMEDIATE",
     [STMT_COMMIT] = "COMMIT",
 };
@@ -64,7 +77,10 @@ struct list {
 
 struct db {
     sqlite3 *sql;
-    struct store_disk *disk; /* whose `sql` is; NULL: a file, or SQLite's own memory */
+    struct store_disk *disk;         /* whose `sql` is; NULL: a file, or SQLite's own memory */
+    struct mark *mark;               /* NULL: not a file */
+    struct mark_point promised, now; /* what the mark said at start, what it says */
+    bool accept_loss;
     sqlite3_stmt *stmts[STMTS];
     int event_fd;
     bool started;
@@ -129,16 +145,119 @@ void db_open_disk(struct store_disk *disk, struct db **ret)
     (*ret)->sql = disk->sql;
 }
 
-int db_open(const char *path, struct db **ret, struct err *err)
+/* Nothing is refused that the admin has accepted; it is said all the same. */
+static int refuse(const struct db *db, const struct err *why, struct err *err)
+{
+    if (db->accept_loss) {
+        log_warn("%s: accepted", why->msg);
+        return 0;
+    }
+    return err_set(err, ERR_INVALID, "%s" WAY_OUT, why->msg);
+}
+
+static int query_meta(struct db *db, const char *key, sqlite3_stmt **ret, struct err *err)
+{
+    if (sqlite3_prepare_v2(db->sql, "SELECT val FROM meta WHERE key = ?", -1, ret, NULL) != SQLITE_OK)
+        return dbfile_error(db->sql, err, "read the file's own facts");
+    sqlite3_bind_text(*ret, 1, key, -1, SQLITE_STATIC);
+    if (sqlite3_step(*ret) == SQLITE_ROW)
+        return 0;
+    dbfile_error(db->sql, err, "read the file's own facts");
+    sqlite3_finalize(*ret);
+    return -1;
+}
+
+static int read_facts(struct db *db, struct err *err)
+{
+    sqlite3_stmt *stmt;
+
+    if (query_meta(db, "id", &stmt, err) < 0)
+        return -1;
+    snprintf(db->now.id, sizeof(db->now.id), "%s", (const char *)sqlite3_column_text(stmt, 0));
+    sqlite3_finalize(stmt);
+    if (query_meta(db, "others", &stmt, err) < 0)
+        return -1;
+    db->now.others = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    return 0;
+}
+
+/* Was there something here before? */
+static int check_identity(struct db *db, const char *path, struct err *err)
+{
+    struct err why = {0};
+
+    if (!db->promised.id[0] || streq(db->promised.id, db->now.id))
+        return 0;
+    err_set(&why, ERR_INVALID,
+            "'%s' is not the database that was used here before (that one was at revision %" PRId64 ")", path,
+            db->promised.revision);
+    return refuse(db, &why, err);
+}
+
+static bool is_empty(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) < 0 || st.st_size == 0;
+}
+
+static int open_file(struct db *db, const char *path, struct err *err)
+{
+    struct err why = {0};
+
+    if (mark_open(path, &db->mark, &db->promised, err) < 0)
+        return -1;
+    if (db->promised.id[0] && is_empty(path)) {
+        err_set(&why, ERR_INVALID, "'%s' is missing or empty, but revision %" PRId64 " was stored in it",
+                path, db->promised.revision);
+        if (refuse(db, &why, err) < 0)
+            return -1;
+    }
+    if (dbfile_open(path, &db->sql, err) < 0)
+        return err && err->code == ERR_INVALID ? err_set(err, ERR_INVALID, "%s" WAY_OUT, err->msg) : -1;
+    if (read_facts(db, err) < 0)
+        return -1;
+    return check_identity(db, path, err);
+}
+
+int db_open(const char *path, bool accept_loss, struct db **ret, struct err *err)
 {
     struct db *db = db_new();
 
-    if (dbfile_open(path, &db->sql, err) < 0) {
+    db->accept_loss = accept_loss;
+    if ((streq(path, ":memory:") ? dbfile_open(path, &db->sql, err) : open_file(db, path, err)) < 0) {
         db_close(db);
         return -1;
     }
     *ret = db;
     return 0;
+}
+
+int db_check_promise(struct db *db, int64_t revision, struct err *err)
+{
+    bool same = streq(db->promised.id, db->now.id);
+    struct err why = {0};
+
+    db->now.revision = revision;
+    if (same && revision < db->promised.revision)
+        err_set(&why, ERR_INVALID,
+                "the database ends at revision %" PRId64 ", but revision %" PRId64 " was acknowledged",
+                revision, db->promised.revision);
+    else if (same && db->now.others < db->promised.others)
+        err_set(&why, ERR_INVALID,
+                "the database lacks the last %" PRId64 " changes of tokens, settings or history",
+                db->promised.others - db->now.others);
+    if (why.code && refuse(db, &why, err) < 0)
+        return -1;
+    if (db->mark)
+        mark_set(db->mark, &db->now);
+    return 0;
+}
+
+const char *db_id(const struct db *db)
+{
+    return db->now.id;
 }
 
 static void free_batches(struct db_batch *batch)
@@ -168,6 +287,7 @@ void db_close(struct db *db)
         sqlite3_finalize(db->stmts[i]);
     if (!db->disk)
         dbfile_close(db->sql);
+    mark_close(db->mark); /* last: it keeps others out */
     fd_close(db->event_fd);
     pthread_mutex_destroy(&db->lock);
     pthread_cond_destroy(&db->changed);
@@ -202,13 +322,53 @@ static struct str column_str(sqlite3_stmt *stmt, int column)
     return (struct str){data ? data : "", (size_t)sqlite3_column_bytes(stmt, column)};
 }
 
+static uint32_t sum_row(const struct db_row *row)
+{
+    uint32_t sum = dbsum_int(0, row->rv);
+
+    sum = dbsum_int(dbsum_int(dbsum_int(sum, row->kind), row->removed), row->prev);
+    return dbsum_text(sum, row->doc);
+}
+
+static uint32_t sum_value(const char *table, const char *key, struct str value)
+{
+    return dbsum_text(dbsum_text(dbsum_text(0, str_from(table)), str_from(key)), value);
+}
+
+static uint32_t sum_record(const struct record *record)
+{
+    uint32_t sum = dbsum_int(0, record->seq);
+
+    sum = dbsum_int(dbsum_int(dbsum_int(sum, (int64_t)record->type), record->time_ms), record->until_ms);
+    sum = dbsum_text(dbsum_text(sum, str_from(record->job)), str_from(record->user));
+    return dbsum_text(dbsum_text(sum, str_from(record->tag)), record->doc);
+}
+
+/* 0: give it on. 1: it is damaged, which was accepted. */
+static int take_row(struct db *db, const struct db_loader *loader, const struct db_row *row, uint32_t sum,
+                    struct err *err)
+{
+    struct err why = {0};
+
+    if (sum != sum_row(row))
+        err_set(&why, ERR_INVALID, "revision %" PRId64 " is damaged: its checksum does not match", row->rv);
+    else if (loader->row(loader->arg, row, &why) == 0)
+        return 0;
+    if (why.code != ERR_INVALID) {
+        if (err)
+            *err = why;
+        return -1;
+    }
+    return refuse(db, &why, err);
+}
+
 static int load_rows(struct db *db, const struct db_loader *loader, struct err *err)
 {
     sqlite3_stmt *stmt;
     int rc, result = 0;
 
-    if (sqlite3_prepare_v2(db->sql, "SELECT rv, kind, removed, prev, doc FROM rev ORDER BY rv", -1, &stmt,
-                           NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(db->sql, "SELECT rv, kind, removed, prev, doc, sum FROM rev ORDER BY rv", -1,
+                           &stmt, NULL) != SQLITE_OK)
         return sql_error(db, err, "read the objects");
     while (result == 0 && (rc = sqlite3_step(stmt)) != SQLITE_DONE) {
         struct db_row row;
@@ -220,7 +380,7 @@ static int load_rows(struct db *db, const struct db_loader *loader, struct err *
         row = (struct db_row){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
                               sqlite3_column_int(stmt, 2) != 0, sqlite3_column_int64(stmt, 3),
                               column_str(stmt, 4)};
-        result = loader->row(loader->arg, &row, err);
+        result = take_row(db, loader, &row, (uint32_t)sqlite3_column_int64(stmt, 5), err);
     }
     sqlite3_finalize(stmt);
     return result;
@@ -229,18 +389,28 @@ static int load_rows(struct db *db, const struct db_loader *loader, struct err *
 static int load_values(struct db *db, const struct db_loader *loader, struct err *err)
 {
     sqlite3_stmt *stmt;
-    int rc;
+    int rc, result = 0;
 
-    if (sqlite3_prepare_v2(db->sql, "SELECT tab, key, val FROM value ORDER BY tab, key", -1, &stmt, NULL) !=
-        SQLITE_OK)
+    if (sqlite3_prepare_v2(db->sql, "SELECT tab, key, val, sum FROM value ORDER BY tab, key", -1, &stmt,
+                           NULL) != SQLITE_OK)
         return sql_error(db, err, "read the values");
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        loader->value(loader->arg, (const char *)sqlite3_column_text(stmt, 0),
-                      (const char *)sqlite3_column_text(stmt, 1), column_str(stmt, 2));
-    if (rc != SQLITE_DONE)
-        sql_error(db, err, "read the values");
+    while (result == 0 && (rc = sqlite3_step(stmt)) != SQLITE_DONE) {
+        const char *table = (const char *)sqlite3_column_text(stmt, 0);
+        const char *key = (const char *)sqlite3_column_text(stmt, 1);
+        struct err why = {0};
+
+        if (rc != SQLITE_ROW) {
+            result = sql_error(db, err, "read the values");
+        } else if ((uint32_t)sqlite3_column_int64(stmt, 3) != sum_value(table, key, column_str(stmt, 2))) {
+            err_set(&why, ERR_INVALID, "value '%s' of '%s' is damaged: its checksum does not match", key,
+                    table);
+            result = refuse(db, &why, err);
+        } else {
+            loader->value(loader->arg, table, key, column_str(stmt, 2));
+        }
+    }
     sqlite3_finalize(stmt);
-    return rc == SQLITE_DONE ? 0 : -1;
+    return result;
 }
 
 int db_load(struct db *db, const struct db_loader *loader, struct err *err)
@@ -268,6 +438,10 @@ static int write_object(struct db *db, const struct db_op *op)
     sqlite3_bind_int(stmt, 3, op->type == DB_REMOVE);
     sqlite3_bind_int64(stmt, 4, op->prev);
     sqlite3_bind_text64(stmt, 5, op->object->text, op->object->text_len, SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_int64(
+        stmt, 6,
+        sum_row(&(struct db_row){op->object->rv, op->object->kind->id, op->type == DB_REMOVE, op->prev,
+                                 (struct str){op->object->text, op->object->text_len}}));
     return run(db, STMT_PUT);
 }
 
@@ -278,8 +452,10 @@ static int write_value(struct db *db, const struct db_op *op)
 
     sqlite3_bind_text(stmt, 1, op->table, -1, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 2, op->key, -1, SQLITE_STATIC);
-    if (op->data)
+    if (op->data) {
         sqlite3_bind_blob64(stmt, 3, op->data, op->len, SQLITE_STATIC);
+        sqlite3_bind_int64(stmt, 4, sum_value(op->table, op->key, (struct str){op->data, op->len}));
+    }
     return run(db, which);
 }
 
@@ -295,6 +471,10 @@ static int write_record(struct db *db, const struct db_op *op)
     sqlite3_bind_text(stmt, 6, op->key, -1, SQLITE_STATIC);
     sqlite3_bind_text(stmt, 7, op->tag, -1, SQLITE_STATIC);
     sqlite3_bind_text64(stmt, 8, op->data, op->len, SQLITE_STATIC, SQLITE_UTF8);
+    sqlite3_bind_int64(
+        stmt, 9,
+        sum_record(&(struct record){op->seq, (enum record_type)op->record, op->time_ms, op->until_ms,
+                                    op->table, op->key, op->tag, (struct str){op->data, op->len}}));
     if (run(db, STMT_RECORD) < 0)
         return -1;
     if (++db->records_added[op->record] < RECORDS_PRUNE_EVERY)
@@ -333,8 +513,34 @@ static int write_batch(struct db *db, struct db_batch *batch)
     return run(db, STMT_OLDEST);
 }
 
+/* Where the mark will be once these are written. */
+static struct mark_point point_after(const struct db *db, const struct db_batch *batches)
+{
+    struct mark_point point = db->now;
+    bool others = false;
+
+    for (const struct db_batch *it = batches; it; it = it->next)
+        VEC_EACH(&it->ops, op) {
+            if (op->type == DB_PUT || op->type == DB_REMOVE)
+                point.revision = op->object->rv;
+            else
+                others = true;
+        }
+    point.others += others;
+    return point;
+}
+
+static int write_others(struct db *db, int64_t others)
+{
+    if (others == db->now.others)
+        return 0;
+    sqlite3_bind_int64(db->stmts[STMT_OTHERS], 1, others);
+    return run(db, STMT_OTHERS);
+}
+
 static int write_all(struct db *db, struct db_batch *batches, struct err *err)
 {
+    struct mark_point point = point_after(db, batches);
     int result;
 
     if (db->disk && !disk_takes(db->disk, err))
@@ -343,8 +549,13 @@ static int write_all(struct db *db, struct db_batch *batches, struct err *err)
     for (struct db_batch *it = batches; it && result == 0; it = it->next)
         result = write_batch(db, it);
     if (result == 0)
+        result = write_others(db, point.others);
+    if (result == 0)
         result = run(db, STMT_COMMIT);
     if (result == 0) {
+        db->now = point;
+        if (db->mark)
+            mark_set(db->mark, &point);
         if (db->disk)
             disk_committed(db->disk);
         return 0;
@@ -352,6 +563,9 @@ static int write_all(struct db *db, struct db_batch *batches, struct err *err)
     sql_error(db, err, "commit");
     if (!sqlite3_get_autocommit(db->sql))
         sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
+    /* The log may hold all of what was refused, whole but not synced: after a crash it would appear.
+     * Something else is written over it, whether or not that can be synced. */
+    sqlite3_exec(db->sql, "UPDATE meta SET val = val + 1 WHERE key = 'void'", NULL, NULL, NULL);
     /* A full disk may have room for what the log of changes already takes: let it be used anew. */
     sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     return -1;

@@ -43,8 +43,12 @@ struct db_batch *db_batch_new(void);
 void db_batch_free(struct db_batch *batch);
 
 /* ERR_UNSUPPORTED: made by a newer Berth. ERR_CONFLICT: another process has it open. ERR_INVALID: it is
- * no database of Berth's, or damaged. */
-int db_open(const char *path, struct db **ret, struct err *err);
+ * no database of Berth's, damaged, or has less than was promised (mark.h); with accept_loss what can be read
+ * is taken, and each loss is logged. */
+int db_open(const char *path, bool accept_loss, struct db **ret, struct err *err);
+/* After loading: ERR_INVALID where the newest object is older than what was promised. */
+int db_check_promise(struct db *db, int64_t revision, struct err *err);
+const char *db_id(const struct db *db); /* a UUID, made with the file; borrowed */
 /* On a disk in memory (disk.h): db_start starts no thread; what is submitted waits for db_wait. */
 struct store_disk;
 void db_open_disk(struct store_disk *disk, struct db **ret);
@@ -58,6 +62,7 @@ struct db_row {
     int64_t prev;
     struct str doc;
 };
+/* With accept_loss a row that cannot be read is left out, and said. */
 struct db_loader {
     int (*row)(void *arg, const struct db_row *row, struct err *err); /* oldest first */
     void (*value)(void *arg, const char *table, const char *key, struct str value);

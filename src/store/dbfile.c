@@ -1,11 +1,12 @@
-/* The file is locked by SQLite's own exclusive mode, which also keeps the index of its log in memory
- * instead of a shared file. Its version is user_version: older files are migrated step by step, each
- * step in one transaction; newer ones are refused, since we would not know what we destroy. */
+/* Others may read the file while it is in use; a second daemon is kept out by the lock on its mark (mark.h).
+ * Its version is user_version: older files are migrated step by step, each step in one transaction; newer
+ * ones are refused, since we would not know what we destroy. */
 #include "store/dbfile.h"
 
 #include "base/cleanup.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "store/dbsum.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 
 #define APPLICATION_ID  0x42657274 /* "Bert": tells Berth's files from others' */
+#define BUSY_MS         10000      /* somebody else looks into the file, or copies it */
 #define CHECK_BYTES_MAX (16 << 20) /* larger files are not checked at start: it would take too long */
 
 /* migrations[n] brings version n to n + 1. Never change one that was released. */
@@ -43,15 +45,26 @@ static const char *const migrations[] = {
     "  doc TEXT NOT NULL);"
     "CREATE INDEX record_by_time ON record (type, time);"
     "CREATE INDEX record_by_job ON record (job, type, seq) WHERE job <> '';",
+    /* Each row has a sum of what it holds (dbsum.h), and the file an identity of its own. */
+    "ALTER TABLE rev ADD COLUMN sum INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE value ADD COLUMN sum INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE record ADD COLUMN sum INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE rev SET sum = row_sum(rv, kind, removed, prev, doc);"
+    "UPDATE value SET sum = row_sum(tab, key, val);"
+    "UPDATE record SET sum = row_sum(seq, type, time, until, job, user, tag, doc);"
+    "CREATE INDEX record_by_user ON record (user, type, time) WHERE user <> '';"
+    "INSERT INTO meta VALUES ('id', new_id());"
+    "INSERT INTO meta VALUES ('others', 0);" /* commits that changed values or records */
+    "INSERT INTO meta VALUES ('void', 0);",  /* commits that failed */
 };
 _Static_assert(ARRAY_LEN(migrations) == STORE_SCHEMA_VERSION, "one migration a version");
 
 /* cache_size holds the pages of one transaction, not the database: objects are read from memory.
  * The log is copied into the file every 1000 pages (8 MB), so that no single commit pays for much. */
 static const char *const settings[] = {
-    "PRAGMA page_size = 8192",    "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",  "PRAGMA cache_size = -2048",       "PRAGMA wal_autocheckpoint = 1000",
-    "PRAGMA temp_store = MEMORY", "PRAGMA foreign_keys = OFF",       "PRAGMA journal_size_limit = 33554432",
+    "PRAGMA page_size = 8192",    "PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",  "PRAGMA cache_size = -2048",        "PRAGMA wal_autocheckpoint = 1000",
+    "PRAGMA temp_store = MEMORY", "PRAGMA foreign_keys = OFF",        "PRAGMA journal_size_limit = 33554432",
     "PRAGMA secure_delete = OFF",
 };
 
@@ -99,7 +112,6 @@ static int exec_all(sqlite3 *sql, struct err *err)
     for (size_t i = 0; i < ARRAY_LEN(settings); i++)
         if (exec(sql, settings[i], err) < 0)
             return -1;
-    /* The lock is taken with the first access and kept. */
     return exec(sql, "BEGIN IMMEDIATE; COMMIT", err);
 }
 
@@ -153,6 +165,16 @@ static int migrate(sqlite3 *sql, struct err *err)
     return 0;
 }
 
+/* Files of before schema version 3 cannot shrink in small steps until they were rewritten once. Without the
+ * room for that they stay as they are. */
+static void make_shrinkable(sqlite3 *sql)
+{
+    int64_t mode = 0;
+
+    if (query_int(sql, "PRAGMA auto_vacuum", &mode, NULL) == 0 && mode == 0)
+        sqlite3_exec(sql, "PRAGMA auto_vacuum = INCREMENTAL; VACUUM", NULL, NULL, NULL);
+}
+
 /* A log that was left behind means the last run did not end by itself. */
 static bool left_unclean(const char *path)
 {
@@ -184,6 +206,8 @@ static int open_file(const char *path, sqlite3 *sql, struct err *err)
     bool unclean = left_unclean(path);
 
     sqlite3_extended_result_codes(sql, 1);
+    sqlite3_busy_timeout(sql, BUSY_MS);
+    dbsum_functions(sql);
     if (exec_all(sql, err) < 0) {
         if (err && err->code == ERR_CONFLICT)
             return err_set(err, ERR_CONFLICT, "'%s' is in use by another process", path);
@@ -191,6 +215,7 @@ static int open_file(const char *path, sqlite3 *sql, struct err *err)
     }
     if ((unclean && quick_check(sql, err) < 0) || migrate(sql, err) < 0)
         return err_prefix(err, "open '%s'", path);
+    make_shrinkable(sql);
     return 0;
 }
 

@@ -145,6 +145,8 @@ static int load(struct store *store, struct err *err)
         return -1;
     if (store->revision < store->oldest)
         store->revision = store->oldest;
+    if (db_check_promise(store->db, store->revision, err) < 0)
+        return -1;
     store->handed = store->durable = store->revision;
     store->told = store->window.end;
     return 0;
@@ -604,11 +606,13 @@ static struct store *store_new(struct loop *loop)
     return store;
 }
 
-int store_open(const char *path, struct loop *loop, struct store **ret, struct err *err)
+static int open_path(const char *path, bool accept_loss, struct loop *loop, struct store **ret,
+                     struct err *err)
 {
     struct store *store = store_new(loop);
 
-    if (db_open(path, &store->db, err) < 0 || load(store, err) < 0 || db_start(store->db, err) < 0) {
+    if (db_open(path, accept_loss, &store->db, err) < 0 || load(store, err) < 0 ||
+        db_start(store->db, err) < 0) {
         store_close(store);
         return -1;
     }
@@ -616,6 +620,21 @@ int store_open(const char *path, struct loop *loop, struct store **ret, struct e
     trim(store);
     *ret = store;
     return 0;
+}
+
+int store_open(const char *path, struct loop *loop, struct store **ret, struct err *err)
+{
+    return open_path(path, false, loop, ret, err);
+}
+
+int store_open_lossy(const char *path, struct loop *loop, struct store **ret, struct err *err)
+{
+    return open_path(path, true, loop, ret, err);
+}
+
+const char *store_id(const struct store *store)
+{
+    return db_id(store->db);
 }
 
 static void on_disk_done(void *arg)

@@ -19,14 +19,18 @@
 
 #define STORE_WINDOW_CHANGES 20000      /* changes kept for watches that resume */
 #define STORE_WINDOW_BYTES   (24 << 20) /* and at most this much text of superseded states */
-#define STORE_SCHEMA_VERSION 2
+#define STORE_SCHEMA_VERSION 3
 
 struct store;
 
 /* Creates the file (mode 0600) when absent. ERR_UNSUPPORTED: made by a newer Berth. ERR_CONFLICT: another
  * process has it open. */
 int store_open(const char *path, struct loop *loop, struct store **ret, struct err *err);
-void store_close(struct store *store); /* waits until everything is durable; NULL is fine */
+/* As store_open, but goes on with what can be read where the file is damaged, is not the one that was here
+ * before, or has less than was acknowledged; each loss is logged. store_open refuses these (ERR_INVALID). */
+int store_open_lossy(const char *path, struct loop *loop, struct store **ret, struct err *err);
+const char *store_id(const struct store *store); /* made with the file, the same for its life; borrowed */
+void store_close(struct store *store);           /* waits until everything is durable; NULL is fine */
 
 /* The revision of the newest write, and the oldest from which a watch can resume. */
 int64_t store_revision(const struct store *store);

@@ -61,7 +61,7 @@ static inline int fixture_teardown(void **state)
     char file[128];
 
     fixture_close(f);
-    for (const char *const *suffix = (const char *const[]){"", "-wal", "-shm", "-journal", NULL}; *suffix;
+    for (const char *const *suffix = (const char *const[]){"", "-wal", "-shm", "-mark", NULL}; *suffix;
          suffix++) {
         snprintf(file, sizeof(file), "%s%s", f->path, *suffix);
         unlink(file);
