@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/random.h>
 
 #define READ_STEP ((size_t)64 << 10)
@@ -98,7 +99,7 @@ static int write_temp(int fd, const char *temp, struct str data, mode_t mode, st
     return 0;
 }
 
-int file_write_atomic(const char *path, struct str data, mode_t mode, struct err *err)
+static int write_anew(const char *path, struct str data, mode_t mode, struct err *err)
 {
     CLEANUP(free) char *temp = NULL;
     CLEANUP(fd_close) int fd = -1;
@@ -120,6 +121,75 @@ int file_write_atomic(const char *path, struct str data, mode_t mode, struct err
         return err_errno(err, sys, "rename '%s' to '%s'", temp, path);
     }
     return sync_dir(path, err);
+}
+
+/* Into what is there: renaming over it would take a device or a pipe away from everybody who uses it. */
+static int write_into(const char *path, int flags, struct str data, struct err *err)
+{
+    CLEANUP(fd_close) int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC | flags);
+
+    if (fd < 0)
+        return err_errno(err, errno, "open '%s'", path);
+    return write_all(fd, data) < 0 ? err_errno(err, errno, "write '%s'", path) : 0;
+}
+
+/* A name of a descriptor that this process has: there is nothing to be replaced. */
+static bool names_descriptor(const char *path)
+{
+    return starts_with(path, "/proc/self/fd/") || starts_with(path, "/dev/fd/");
+}
+
+/* What the link at path names, as a path that can be opened from here; NULL: not readable. */
+static char *link_target(const char *path)
+{
+    CLEANUP(free) char *dir = dir_of(path);
+    char text[PATH_MAX];
+    ssize_t len = readlink(path, text, sizeof(text));
+
+    if (len < 0 || (size_t)len == sizeof(text))
+        return NULL;
+    return text[0] == '/' ? mem_strndup(text, (size_t)len) : mem_printf("%s/%.*s", dir, (int)len, text);
+}
+
+/* Whoever can put a link into a folder that root writes to must not decide what root overwrites. */
+static int follow(const char *path, const struct stat *link, struct stat *ret, char **target, struct err *err)
+{
+    if (link->st_uid != 0 && link->st_uid != geteuid())
+        return err_set(err, ERR_FORBIDDEN, "'%s' is a symbolic link of user %u: it is not followed", path,
+                       (unsigned)link->st_uid);
+    *target = link_target(path);
+    if (!*target)
+        return err_errno(err, errno, "read the link '%s'", path);
+    if (names_descriptor(*target))
+        return 0;
+    if (lstat(*target, ret) < 0) {
+        ret->st_mode = S_IFREG;
+        return errno == ENOENT ? 0 : err_errno(err, errno, "'%s'", *target);
+    }
+    if (S_ISLNK(ret->st_mode))
+        return err_set(err, ERR_INVALID, "'%s' is a link to '%s', which is a link as well", path, *target);
+    return 0;
+}
+
+int file_write_atomic(const char *path, struct str data, mode_t mode, struct err *err)
+{
+    CLEANUP(free) char *target = NULL;
+    struct stat st;
+
+    if (names_descriptor(path))
+        return write_into(path, O_TRUNC, data, err);
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? write_anew(path, data, mode, err) : err_errno(err, errno, "'%s'", path);
+    if (S_ISLNK(st.st_mode)) {
+        if (follow(path, &st, &st, &target, err) < 0)
+            return -1;
+        if (names_descriptor(target))
+            return write_into(target, O_TRUNC, data, err);
+        path = target;
+    }
+    if (S_ISREG(st.st_mode))
+        return write_anew(path, data, mode, err);
+    return write_into(path, O_NOFOLLOW, data, err);
 }
 
 static int make_one(const char *path, mode_t mode, struct err *err)

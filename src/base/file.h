@@ -8,7 +8,10 @@
 
 /* ERR_LIMIT: the file is larger than max bytes. "-" is standard input. */
 int file_read(const char *path, size_t max, struct buf *ret, struct err *err);
-/* Temporary name, fsync, rename, fsync of the folder. */
+/* Temporary name, fsync, rename, fsync of the folder; so for files and names that are not there yet. What is
+ * no file (a device, a pipe, a terminal, /dev/stdout) is written into and keeps its mode. Where path is a
+ * symbolic link the file that it names is written, if that is no link itself and the link belongs to the
+ * caller or to root. ERR_FORBIDDEN: it belongs to somebody else. */
 int file_write_atomic(const char *path, struct str data, mode_t mode, struct err *err);
 int dir_make(const char *path, mode_t mode, struct err *err); /* with parents; there already is fine */
 /* `len` random bytes, or as lower-case hex text (2*len+1 bytes). Never fails. */
