@@ -248,8 +248,6 @@ static int make_stdio(struct runtime_stream *s, const struct runtime_exec *exec,
 {
     if (exec->tty)
         return 0;
-    if (exec->fds)
-        return 0;
     if (exec->stdin_open && make_pipe(&s->in, &theirs[0], false, user->uid, user->gid, err) < 0)
         return -1;
     if (make_pipe(&s->out[0], &theirs[1], true, user->uid, user->gid, err) < 0)
@@ -309,8 +307,6 @@ int runtime_exec(struct runtime_container *c, const struct runtime_exec *exec,
 
     if (c->state != CONTAINER_RUNNING)
         return err_set(err, ERR_CONFLICT, "container '%s' does not run", c->id);
-    if (exec->fds && exec->tty)
-        return err_set(err, ERR_INVALID, "a command has either a terminal or given descriptors");
     random_hex(number, 8);
     s = stream_new(c->rt, events, arg);
     s->tty = exec->tty;
@@ -319,7 +315,7 @@ int runtime_exec(struct runtime_container *c, const struct runtime_exec *exec,
         return -1;
     rc = make_stdio(s, exec, &user, theirs, err);
     if (rc == 0)
-        rc = start_helper(s, c, number, exec->fds ? exec->fds : theirs, err);
+        rc = start_helper(s, c, number, theirs, err);
     for (int i = 0; i < 3; i++)
         fd_close(theirs[i]);
     if (rc < 0)

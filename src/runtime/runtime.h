@@ -132,7 +132,7 @@ struct runtime_spec {
     size_t groups_len;
     const char *hostname; /* of an own uts namespace */
     bool tty;
-    bool stdin_open; /* else /dev/null */
+    bool stdin_open; /* else a null device of its own */
     bool stdin_once; /* the end of the first attached stdin closes it */
     uint16_t tty_rows, tty_cols;
 
@@ -277,8 +277,6 @@ struct runtime_exec {
     bool tty;               /* stdout and stderr are one then */
     bool stdin_open;
     uint16_t rows, cols;
-    const int *fds; /* NULL, or three descriptors that become 0, 1, 2 of the process (-1: /dev/null); not with
-                       tty. They are borrowed during the call; output is not called then */
 };
 
 /* Runs a command in a running container. ERR_CONFLICT: it does not run. ERR_INVALID. */

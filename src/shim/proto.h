@@ -41,7 +41,7 @@ enum shim_attach { SHIM_ATTACH_STDIN = 1, SHIM_ATTACH_OUTPUT = 2 };
 #define SERVE_TEXT_MAX   512
 #define SERVE_TITLE_ROOM 200 /* of its third word, which children write their own titles over */
 struct serve_head {
-    uint32_t stdio; /* bit N: a descriptor for N comes along; the others are /dev/null */
+    uint32_t stdio; /* bit N: a descriptor for N comes along; the others are a null device of its own */
 };
 
 struct shim_msg {

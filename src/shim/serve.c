@@ -65,13 +65,17 @@ static bool receive(struct request *r)
     return true;
 }
 
-static bool take_stdio(const struct request *r)
+static bool take_stdio(const struct request *r, int nulls)
 {
+    int null = null_new(nulls);
     size_t at = 2;
 
-    for (int fd = 0; fd < 3; fd++)
-        if ((r->head.stdio >> fd & 1) && (at >= r->fds_len || dup2(r->fds[at++], fd) < 0))
+    for (int fd = 0; fd < 3; fd++) {
+        bool given = r->head.stdio >> fd & 1;
+
+        if ((given && at >= r->fds_len) || dup2(given ? r->fds[at++] : null, fd) < 0)
             return false;
+    }
     return true;
 }
 
@@ -82,12 +86,12 @@ static void set_title(char *title, size_t room, const struct request *r)
     snprintf(title, room, "berth-shim %s %s", r->words[0], r->words[1]);
 }
 
-static int become(const struct request *r, char *title, size_t room)
+static int become(const struct request *r, int nulls, char *title, size_t room)
 {
     bool run = r->words_len == 2 && strcmp(r->words[0], "run") == 0;
     bool exec = r->words_len == 3 && strcmp(r->words[0], "exec") == 0;
 
-    if ((!run && !exec) || r->fds_len < 2 || fchdir(r->fds[0]) < 0 || !take_stdio(r) ||
+    if ((!run && !exec) || r->fds_len < 2 || fchdir(r->fds[0]) < 0 || !take_stdio(r, nulls) ||
         dup2(r->fds[1], SHIM_FD_CONTROL) < 0 || setsid() < 0)
         return 1;
     signal(SIGCHLD, SIG_DFL);
@@ -99,13 +103,14 @@ static int become(const struct request *r, char *title, size_t room)
 int shim_serve(char *title, size_t room)
 {
     static struct request request;
+    int nulls = nulls_new();
 
     signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
     while (receive(&request)) {
         pid_t pid = fork();
 
         if (pid == 0)
-            _exit(become(&request, title, room));
+            _exit(become(&request, nulls, title, room));
         for (size_t i = 0; i < request.fds_len; i++) /* where there was no fork, this tells berthd */
             close(request.fds[i]);
     }

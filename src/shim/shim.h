@@ -37,7 +37,7 @@ int sock_take_fd(int sock);
 int sock_send(int sock, const struct shim_msg *msg, const char *data, size_t len, int pass_fd);
 void tty_resize(int fd, unsigned rows, unsigned cols);
 
-/* Starts the OCI runtime with fds as 0, 1, 2 (-1: /dev/null). hide: a mount to take away from its view
+/* Starts the OCI runtime with fds as 0, 1, 2 (-1: the shim's own, which is a null device of its own). hide: a mount to take away from its view
  * (crun refuses hybrid cgroups otherwise), or NULL. */
 bool oci_sealed(void); /* the runtime is at SHIM_FD_OCI */
 pid_t oci_spawn(const char *const *argv, const int fds[3], const char *hide);
@@ -61,6 +61,12 @@ void log_open(struct shim_log *log, const char *path, int64_t max, unsigned file
 /* len <= SHIM_CHUNK. Never fails: what cannot be written is counted. */
 void log_add(struct shim_log *log, const char *stream, const char *data, size_t len, int64_t now);
 void log_close(struct shim_log *log);
+
+/* ---- null.c ---- */
+
+int nulls_new(void); /* where null_new makes them; -1: not on this kernel */
+/* A null device that no other process has open, or what comes near it; -1 with errno. nulls may be -1. */
+int null_new(int nulls);
 
 /* ---- main.c, serve.c, run.c, exec.c ---- */
 

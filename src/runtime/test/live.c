@@ -51,10 +51,10 @@ static void copy_file(const char *from, const char *to)
 
 static void make_rootfs(struct live *live)
 {
-    static const char *const applets[] = {"sh",    "true",     "false", "sleep",  "cat",  "echo",
-                                          "id",    "kill",     "head",  "tail",   "yes",  "stty",
-                                          "grep",  "hostname", "seq",   "dd",     "ls",   "touch",
-                                          "mkdir", "wc",       "tr",    "printf", "test", "env"};
+    static const char *const applets[] = {"sh",     "true", "false", "sleep", "cat",   "echo", "id",
+                                          "kill",   "head", "tail",  "yes",   "stty",  "grep", "hostname",
+                                          "seq",    "dd",   "ls",    "touch", "mkdir", "wc",   "tr",
+                                          "printf", "test", "env",   "stat"};
     static const char *const dirs[] = {"bin", "proc", "dev", "sys", "tmp", "etc"};
     char path[160];
 

@@ -41,31 +41,32 @@ static void test_exec_gives_output_input_and_exit_code(void **state)
     box_remove(&box);
 }
 
-static void test_exec_on_given_descriptors(void **state)
+/* crun gives the standard streams it inherits to the container's user. */
+static void test_streams_that_nobody_reads_are_the_containers_own(void **state)
 {
     struct live *live = *state;
+    const uid_t uid = 77;
+    const char *const args[] = {"stat", "-L", "-c", "%d:%i %t,%T %F", "/proc/self/fd/0", NULL};
+    struct runtime_exec exec = {.args = args, .uid = &uid, .gid = &uid};
+    struct pipe_box p[2] = {0};
+    struct stat host;
     struct box box;
-    struct pipe_box p = {0};
-    CLEANUP(free) char *in = mem_printf("%s/in", live->dir);
-    CLEANUP(free) char *out = mem_printf("%s/out", live->dir);
-    CLEANUP(buf_done) struct buf text = {0};
-    const char *const args[] = {"sh", "-c", "cat; echo lost >&2", NULL};
-    int fds[3];
-    struct runtime_exec exec = {.args = args, .fds = fds};
+    char own[64];
 
-    assert_int_equal(file_write_atomic(in, STR("from a file\n"), 0600, NULL), 0);
-    fds[0] = open(in, O_RDONLY | O_CLOEXEC);
-    fds[1] = open(out, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    fds[2] = -1;
-    box_run(live, &box, "exec sleep 100");
-    pipe_exec(&box, &exec, &p);
-    close(fds[0]);
-    close(fds[1]);
-    UNTIL(live, p.ended);
-    assert_int_equal(p.how.code, 0);
-    assert_int_equal(file_read(out, 100, &text, NULL), 0);
-    assert_string_equal(text.data, "from a file\n");
-    pipe_done(&p);
+    assert_int_equal(stat("/dev/null", &host), 0);
+    snprintf(own, sizeof(own), "%llu:%llu ", (unsigned long long)host.st_dev,
+             (unsigned long long)host.st_ino);
+    box_run(live, &box, "stat -L -c '%d:%i %t,%T %F' /proc/self/fd/0 >/tmp/in; exec sleep 100");
+    pipe_sh(&box, "cat /tmp/in; cat", &p[0]);
+    pipe_exec(&box, &exec, &p[1]);
+    UNTIL(live, p[1].ended);
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(strstr(p[i].out[0].data, " 1,3 character special file\n"));
+        assert_null(strstr(p[i].out[0].data, own));
+    }
+    assert_string_not_equal(p[0].out[0].data, p[1].out[0].data);
+    pipe_done(&p[0]);
+    pipe_done(&p[1]);
     box_remove(&box);
 }
 
@@ -347,7 +348,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         LIVE_TEST(test_exec_gives_output_input_and_exit_code),
-        LIVE_TEST(test_exec_on_given_descriptors),
+        LIVE_TEST(test_streams_that_nobody_reads_are_the_containers_own),
         LIVE_TEST(test_many_commands_at_once),
         LIVE_TEST(test_a_container_that_ends_ends_its_commands),
         LIVE_TEST(test_exec_of_nothing_fails_and_signals_end_it),
