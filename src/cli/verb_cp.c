@@ -1,8 +1,8 @@
-/* berth cp: a tar here and a tar in the container, the archive between them through exec. GNU tar refuses
- * members that would leave the folder it unpacks into, so a container cannot write elsewhere on this machine.
- */
+/* berth cp: a tar here and a tar in the container, the archive between them through exec. What comes from a
+ * container is unpacked into a fresh folder first (cp_place.h). */
 #include "base/buf.h"
 #include "base/mem.h"
+#include "cli/cp_place.h"
 #include "cli/verb_exec.h"
 
 #include <errno.h>
@@ -139,22 +139,12 @@ static int upload(struct cli *cli, struct remote remote, const char *from, const
     return finish(code, remote_code, pid);
 }
 
-/* What the pod sends is not trusted: of it only the file or folder that was asked for is taken, without the
- * rights of others (setuid), and tar itself refuses names that lead elsewhere. */
-static int download(struct cli *cli, struct remote remote, const char *from, const char *to)
+/* Of what the pod sends only the file or folder that was asked for is taken. */
+static int receive(struct cli *cli, struct remote remote, const char *const *pack, const char *const *unpack)
 {
-    const char *base = streq(from, "/") ? "." : base_of(from);
-    const char *pack[] = {"tar", "cf", "-", "-C", folder_of(cli, from), "--", base, NULL};
-    const char *unpack[] = {"tar", "-xf", "-", "--no-same-owner", "--no-same-permissions", "-C", NULL, NULL,
-                            "--",  base,  NULL};
     int code, remote_code = 0, fd = -1;
-    struct stat st;
     pid_t pid = 0;
 
-    if (stat(to, &st) == 0 && S_ISDIR(st.st_mode))
-        to = arena_printf(&cli->arena, "%s/%s", to, base);
-    unpack[6] = folder_of(cli, to);
-    unpack[7] = rename_rule(cli, base, base_of(to));
     code = start_tar(unpack, 0, &pid, &fd);
     if (code != CLI_OK)
         return code;
@@ -163,6 +153,33 @@ static int download(struct cli *cli, struct remote remote, const char *from, con
     code = remote_run(cli, &remote, &remote_code);
     close(fd);
     return finish(code, remote_code, pid);
+}
+
+static int download(struct cli *cli, struct remote remote, const char *from, const char *to)
+{
+    const char *base = streq(from, "/") ? "." : base_of(from), *fresh, *top;
+    bool whole = streq(base, "."); /* what is in the folder goes with it */
+    const char *pack[] = {"tar", "cf", "-", "-C", folder_of(cli, from), "--", base, NULL};
+    const char *unpack[] = {"tar", "-xf", "-", "--no-same-owner", "--no-same-permissions", "-C", NULL,
+                            "--",  base,  NULL};
+    int code, placed = CLI_OK;
+    struct stat st;
+
+    if (streq(base, ".."))
+        return cli_fail(CLI_USAGE, "%s: name the folder instead of '..'", from);
+    if (stat(to, &st) == 0 && S_ISDIR(st.st_mode) && !whole)
+        to = arena_printf(&cli->arena, "%s/%s", to, base);
+    fresh = cp_fresh(cli, folder_of(cli, to));
+    if (!fresh)
+        return CLI_FAILED;
+    top = unpack[6] = arena_printf(&cli->arena, "%s/copy", fresh); /* an archive may change its mode */
+    code = mkdir(top, 0700) < 0 ? cli_fail(CLI_FAILED, "%s: %s", top, strerror(errno))
+                                : receive(cli, remote, pack, unpack);
+    /* What came before an error is worth having. */
+    if (code == CLI_OK || lstat(arena_printf(&cli->arena, "%s/%s", top, base), &st) == 0)
+        placed = whole ? cp_place(fresh, "copy", to) : cp_place(top, base, to);
+    cp_fresh_end();
+    return code != CLI_OK ? code : placed;
 }
 
 int verb_cp(struct cli *cli, const struct args *args)

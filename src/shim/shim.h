@@ -37,8 +37,8 @@ int sock_take_fd(int sock);
 int sock_send(int sock, const struct shim_msg *msg, const char *data, size_t len, int pass_fd);
 void tty_resize(int fd, unsigned rows, unsigned cols);
 
-/* Starts the OCI runtime with fds as 0, 1, 2 (-1: the shim's own, which is a null device of its own). hide: a mount to take away from its view
- * (crun refuses hybrid cgroups otherwise), or NULL. */
+/* Starts the OCI runtime with fds as 0, 1, 2 (-1: the shim's own, which is a null device of its own). hide: a
+ * mount to take away from its view (crun refuses hybrid cgroups otherwise), or NULL. */
 bool oci_sealed(void); /* the runtime is at SHIM_FD_OCI */
 pid_t oci_spawn(const char *const *argv, const int fds[3], const char *hide);
 

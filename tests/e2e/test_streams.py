@@ -504,25 +504,95 @@ def test_cp_into_a_folder_keeps_the_name(server, k, tmp_path):
     assert code == 0 and (tmp_path / "dir" / "f").read_text() == "x", err
 
 
-def test_cp_takes_from_a_pod_only_what_was_asked_for(server, tmp_path):
-    """The pod's tar may send what it likes: files beside the target, above it, with rights of their own."""
+def hostile_cp(server, tmp_path, members, to="results"):
+    """`berth cp web:/results TO` in tmp_path/home, where the pod's tar sends these: (name, type, link, mode)."""
     archive, home = tmp_path / "a.tar", tmp_path / "home"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     with tarfile.open(archive, "w") as tar:
-        for name in ("results/good", ".bashrc", "results/../.profile", "../above", str(tmp_path / "absolute")):
+        for name, kind, link, mode in members:
             member = tarfile.TarInfo(name)
-            member.mode, member.size = 0o4755, 1
+            member.type, member.linkname, member.mode, member.devmajor, member.devminor = kind, link, mode, 1, 3
+            member.size = 1 if kind == tarfile.REGTYPE else 0
             tar.addfile(member, io.BytesIO(b"x"))
     fake = server.programs / "tar"
     fake.write_text(f"#!/bin/sh\nexec cat {archive}\n")
     fake.chmod(0o755)
     try:
-        server.do("berth", "cp", "web:/results", "results", cwd=home)
+        code, _, err = server.do("berth", "cp", "web:/results", to, cwd=home)
+        return home, code, err.decode()
     finally:
         fake.unlink()
-    assert [str(p.relative_to(home)) for p in sorted(home.rglob("*"))] == ["results", "results/good"]
-    assert (home / "results" / "good").stat().st_mode & 0o7000 == 0
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.tar", "home"]
+        archive.unlink()
+
+
+def below(folder):
+    return [str(p.relative_to(folder)) for p in sorted(folder.rglob("*"))]
+
+
+def test_cp_takes_from_a_pod_only_what_was_asked_for(server, tmp_path):
+    """The pod's tar may send what it likes: files beside the target, above it, with rights of their own."""
+    home, _, _ = hostile_cp(server, tmp_path, [
+        (name, tarfile.REGTYPE, "", 0o6755)
+        for name in ("results/good", ".bashrc", "results/../.profile", "../above", str(tmp_path / "absolute"))])
+    assert below(home) == ["results", "results/good"]
+    assert (home / "results" / "good").stat().st_mode & 0o7777 == 0o755
+    assert [p.name for p in tmp_path.iterdir()] == ["home"]
+
+
+def test_cp_takes_no_devices_pipes_setuid_folders_and_links_that_lead_out(server, tmp_path):
+    home, code, err = hostile_cp(server, tmp_path, [
+        ("results", tarfile.DIRTYPE, "", 0o7700),
+        ("results/sub", tarfile.DIRTYPE, "", 0o2000),
+        ("results/sub/file", tarfile.REGTYPE, "", 0o644),
+        ("results/disk", tarfile.CHRTYPE, "", 0o666),
+        ("results/block", tarfile.BLKTYPE, "", 0o666),
+        ("results/pipe", tarfile.FIFOTYPE, "", 0o666),
+        ("results/shadow", tarfile.LNKTYPE, "/etc/shadow", 0o644),
+        ("results/inside", tarfile.SYMTYPE, "sub/file", 0o777),
+        ("results/sub/up", tarfile.SYMTYPE, "../sub/file", 0o777),
+        ("results/etc", tarfile.SYMTYPE, "/etc", 0o777),
+        ("results/sub/out", tarfile.SYMTYPE, "../../home", 0o777),
+        ("results/sub/top", tarfile.SYMTYPE, "..", 0o777),
+        ("results/way", tarfile.SYMTYPE, "sub/top/../..", 0o777)])
+    assert below(home) == ["results", "results/inside", "results/sub", "results/sub/file", "results/sub/top",
+                           "results/sub/up"]
+    assert (home / "results").stat().st_mode & 0o7000 == 0 and (home / "results/sub").stat().st_mode & 0o7700 == 0o700
+    assert "skipped etc: a link that leads out of what is copied" in err and code != 0  # the hard link has no file
+
+
+def test_cp_does_not_write_through_links_that_an_earlier_copy_left(server, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    home, code, err = hostile_cp(server, tmp_path, [("results/kept", tarfile.REGTYPE, "", 0o644)])
+    assert code == 0, err
+    (home / "results" / "link").symlink_to(other)
+    (home / "results" / "file").symlink_to(other / "file")
+    home, code, err = hostile_cp(server, tmp_path, [
+        ("results", tarfile.DIRTYPE, "", 0o755), ("results/file", tarfile.REGTYPE, "", 0o644),
+        ("results/link", tarfile.DIRTYPE, "", 0o755), ("results/link/planted", tarfile.REGTYPE, "", 0o644)], ".")
+    assert code != 0 and "link is there already and is no folder" in err
+    assert below(other) == [] and (home / "results" / "kept").exists()
+    assert [p.name for p in home.iterdir()] == ["results"]
+
+
+def test_cp_replaces_no_device_and_leaves_nothing_when_it_is_interrupted(server, tmp_path):
+    (tmp_path / "home").mkdir()
+    os.mkfifo(tmp_path / "home" / "pipe")
+    home, code, err = hostile_cp(server, tmp_path, [("results", tarfile.REGTYPE, "", 0o644)], "pipe")
+    assert code != 0 and "is there already and is no file" in err and below(home) == ["pipe"]
+    fake = server.programs / "tar"
+    fake.write_text("#!/bin/sh\nexec sleep 1000\n")
+    fake.chmod(0o755)
+    command, env = server.command("berth", "cp", "web:/results", ".")
+    process = subprocess.Popen([str(a) for a in command], env=env, cwd=home)
+    try:
+        harness.wait(lambda: len(below(home)) > 1, "the fresh folder is there")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == -signal.SIGTERM
+        harness.wait(lambda: below(home) == ["pipe"], "nothing is left")
+    finally:
+        process.kill()
+        fake.unlink()
 
 
 def test_cp_of_what_is_not_there_fails(server, tmp_path):
