@@ -21,17 +21,28 @@
 
 #include <sys/types.h>
 
-#define HTTP_HEAD_MAX       (64 << 10)  /* request line and headers, bytes */
-#define HTTP_HEADERS_MAX    100         /* header lines */
-#define HTTP_BODY_MAX       (16 << 20)  /* default; see http_config.body_max */
-#define HTTP_BODIES_MAX     (256 << 20) /* bodies of all requests under way; 503 beyond */
-#define HTTP_PIPELINE_MAX   128         /* unanswered requests of one connection */
-#define HTTP_CONNS_MAX      8192        /* default */
-#define HTTP_HEAD_TIMEOUT   30          /* seconds until the head is complete */
-#define HTTP_BODY_TIMEOUT   60          /* seconds without a byte of the body */
-#define HTTP_IDLE_TIMEOUT   300         /* seconds between requests */
-#define HTTP_WRITE_TIMEOUT  120 /* seconds without progress while we have bytes of a whole answer to send */
-#define HTTP_STREAM_BUF_MAX (8 << 20) /* unsent bytes of one stream before a slow reader is cut off */
+#define HTTP_HEAD_MAX         (64 << 10)  /* request line and headers, bytes */
+#define HTTP_HEADERS_MAX      100         /* header lines */
+#define HTTP_BODY_MAX         (16 << 20)  /* default; see http_config.body_max */
+#define HTTP_BODY_SMALL       (64 << 10)  /* a larger body, or one of unknown length, is admitted first */
+#define HTTP_BODIES_MAX       (256 << 20) /* large bodies of all requests under way; 503 beyond */
+#define HTTP_BODIES_RESERVE   (64 << 20)  /* of these, for callers with the reserve */
+#define HTTP_BODIES_EACH      (32 << 20)  /* of one caller; 429 beyond */
+#define HTTP_SMALL_BODIES_MAX (64 << 20)  /* small bodies of all requests under way; 503 beyond */
+#define HTTP_BODY_RATE        (8 << 10)   /* bytes per second of a body on average, past HTTP_BODY_TIMEOUT */
+#define HTTP_PIPELINE_MAX     128         /* unanswered requests of one connection */
+#define HTTP_PIPELINE_BYTES   (1 << 20)   /* of unanswered requests of one connection, before more are read */
+#define HTTP_CONNS_MAX        8192        /* default */
+#define HTTP_CONNS_EACH       1024        /* default, of one uid or address */
+#define HTTP_CONNS_LOOPBACK   4096        /* default, of each loopback address: everybody here shares them */
+#define HTTP_CONNS_RESERVE    64          /* beyond conns_max, for callers with the reserve */
+#define HTTP_HEAD_TIMEOUT     30          /* seconds until the head is complete */
+#define HTTP_BODY_TIMEOUT     60          /* seconds without a byte of the body */
+#define HTTP_IDLE_TIMEOUT     300         /* seconds between requests */
+#define HTTP_WRITE_TIMEOUT    120 /* seconds without progress while we have bytes of a whole answer to send */
+#define HTTP_STREAM_BUF_MAX   (8 << 20) /* unsent bytes of one stream before a slow reader is cut off */
+
+#define HTTP_CALLER_MAX       256 /* bytes of a caller's name, with the NUL */
 
 struct http_server;
 struct http_req;
@@ -73,9 +84,22 @@ struct http_req {
 const char *http_req_header(const struct http_req *req,
                             const char *name); /* first of that name, NULL when absent */
 
+/* Who a large body counts for. */
+struct http_caller {
+    char name[HTTP_CALLER_MAX];
+    bool reserve;    /* may use what is kept free for admins */
+    size_t body_max; /* 0: http_config.body_max */
+};
+
 struct http_config {
     size_t body_max;         /* 0: HTTP_BODY_MAX */
     unsigned conns_max;      /* 0: HTTP_CONNS_MAX */
+    unsigned conns_each;     /* 0: HTTP_CONNS_EACH */
+    unsigned conns_loopback; /* 0: HTTP_CONNS_LOOPBACK */
+    /* Asked with the head alone before a body of more than HTTP_BODY_SMALL is read: says who it counts for.
+     * False: the request was answered (401), its body is not read. NULL: the connection's peer. `arg` is the
+     * handler's. */
+    bool (*admit)(void *arg, struct http_req *req, struct http_caller *ret);
     const char *server_name; /* value of the Server header; NULL: none */
     int head_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms; /* 0: the constants above */
 };
@@ -84,7 +108,9 @@ typedef void (*http_handler)(void *arg, struct http_req *req);
 
 struct http_server *http_server_new(struct loop *loop, const struct http_config *config, http_handler handler,
                                     void *arg);
-void http_server_free(struct http_server *server); /* closes everything at once; not from a handler */
+/* Closes everything at once; not from a handler. Requests that are open end with it: whoever would answer
+ * them later must have been told, or waited for, before. */
+void http_server_free(struct http_server *server);
 
 /* "127.0.0.1:5336", "[::1]:5336", ":5443", port 0 picks one. tls NULL: plain. */
 struct http_tls;
@@ -114,7 +140,10 @@ void http_reply_buf(struct http_req *req, int status, const char *content_type,
 void http_abandon(struct http_req *req); /* after gone, or to drop the connection */
 
 /* An answer in pieces: chunked (or to the end of the connection for HTTP/1.0). Pieces are sent as they
- * come. Past HTTP_STREAM_BUF_MAX unsent bytes the connection is cut and `gone` comes. */
+ * come. What one turn writes to a stream that has sent everything may have any length. What comes later while
+ * more than HTTP_STREAM_BUF_MAX of that, or beyond it, has not been sent yet cuts the connection, and `gone`
+ * comes: the client reads too slowly. Producers that can wait ask http_stream_unsent and wait for the drain.
+ */
 void http_stream_begin(struct http_req *req, int status, const char *content_type,
                        const struct http_header *headers, size_t header_count);
 void http_stream_write(struct http_req *req, struct str data);

@@ -33,7 +33,7 @@ struct connection *connection_new(struct http_server *server, int fd, struct htt
     conn->fd = fd;
     conn->fresh = true;
     conn->input = tls ? INPUT_HANDSHAKE : INPUT_HEAD;
-    conn->read_at = conn->head_at = conn->write_at = clock_monotonic();
+    conn->read_at = conn->head_at = conn->body_at = conn->write_at = clock_monotonic();
     conn->timer_at = INT64_MAX;
     conn->peer.address = conn->address;
     conn->peer.uid = (uid_t)-1;
@@ -143,6 +143,7 @@ void connection_destroy(struct connection *conn)
     if (conn->next)
         conn->next->prev = conn->prev;
     server->conn_count--;
+    http_share_leave(conn);
     free((void *)conn->peer.cert_orgs);
     free(conn->subject);
     free(conn);
@@ -190,6 +191,15 @@ static int64_t write_deadline(const struct connection *conn)
     return conn->write_at + timeout_ns(conn->server->config.write_timeout_ms, HTTP_WRITE_TIMEOUT);
 }
 
+/* When a body is given up: no byte for a while, or too few of them in all that time. */
+static int64_t body_deadline(const struct connection *conn)
+{
+    int64_t wait = timeout_ns(conn->server->config.body_timeout_ms, HTTP_BODY_TIMEOUT);
+    int64_t slow = (int64_t)(conn->last->body.len / HTTP_BODY_RATE) * NSEC_PER_SEC;
+
+    return conn->read_at < conn->body_at + slow ? conn->read_at + wait : conn->body_at + slow + wait;
+}
+
 static int64_t deadline(const struct connection *conn)
 {
     const struct http_config *config = &conn->server->config;
@@ -197,11 +207,11 @@ static int64_t deadline(const struct connection *conn)
 
     if (conn->lingering)
         return conn->linger_at + HTTP_LINGER_MS * NSEC_PER_MSEC;
-    if (conn->input == INPUT_HANDSHAKE ||
-        (conn->input == INPUT_HEAD && !http_throttled(conn) && (conn->in.len > 0 || conn->fresh)))
+    if (conn->input == INPUT_HANDSHAKE || (conn->input == INPUT_HEAD && !http_throttled(conn) &&
+                                           !conn->held && (conn->in.len > 0 || conn->fresh)))
         at = conn->head_at + head;
     else if (conn->input == INPUT_BODY)
-        at = conn->read_at + timeout_ns(config->body_timeout_ms, HTTP_BODY_TIMEOUT);
+        at = body_deadline(conn);
     else if (conn->input == INPUT_HEAD && conn->line == 0 && conn->unsent == 0)
         at = conn->read_at + timeout_ns(config->idle_timeout_ms, HTTP_IDLE_TIMEOUT);
     return write_deadline(conn) < at ? write_deadline(conn) : at;
@@ -229,7 +239,7 @@ static void on_timer(void *arg)
     if (write_deadline(conn) <= now_of(conn))
         connection_fail(conn, "the client does not read");
     else if (!conn->lingering && conn->input == INPUT_BODY)
-        http_exchange_refuse(conn->last, 408, "the body does not come");
+        http_exchange_refuse(conn->last, 408, "the body does not come, or comes too slowly");
     else if (!conn->lingering && conn->input == INPUT_HEAD && conn->in.len > 0)
         http_exchange_refuse(http_exchange_new(conn), 408, "the head does not come");
     else
@@ -401,6 +411,7 @@ static void settle(struct connection *conn)
             connection_destroy(conn);
         return;
     }
+    http_share_settle(conn);
     arm_timer(conn);
     loop_io_set(conn->io, wanted_events(conn));
 }

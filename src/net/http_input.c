@@ -7,18 +7,20 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define READS_MAX  8          /* reads of one connection before others get their turn */
-#define BODY_FIRST (64 << 10) /* bytes of body memory taken on the word of Content-Length */
+#define READS_MAX  8         /* reads of one connection before others get their turn */
+#define BODY_FIRST (8 << 10) /* bytes of body memory taken on the word of Content-Length */
 
 static int64_t now_of(const struct connection *conn)
 {
     return loop_now(conn->server->loop);
 }
 
-/* Whether requests that wait must go on waiting. */
+/* Whether requests that wait must go on waiting. HTTP/1.0 has no pipelining: an answer that ends with the
+ * connection would have those of later requests in it. */
 bool http_throttled(const struct connection *conn)
 {
-    return conn->line >= HTTP_PIPELINE_MAX || conn->unsent > HTTP_OUT_PAUSE;
+    return conn->line >= HTTP_PIPELINE_MAX || conn->unsent > HTTP_OUT_PAUSE ||
+           conn->line_bytes > HTTP_PIPELINE_BYTES || (conn->last && conn->last->old);
 }
 
 bool http_wants_input(const struct connection *conn)
@@ -60,6 +62,38 @@ static void body_complete(struct connection *conn)
     dispatch(ex);
 }
 
+/* Whether the body may come; else the request is answered. */
+static bool admit(struct exchange *ex, const struct http_head *head)
+{
+    struct connection *conn = ex->conn;
+    struct http_server *server = conn->server;
+    struct http_caller caller = {0};
+    bool chunked = head->chunked, keep_alive = ex->keep_alive;
+    uint64_t length = head->length;
+
+    ex->body_max = server->config.body_max;
+    ex->large = chunked || length > HTTP_BODY_SMALL;
+    if (!ex->large || !server->config.admit) {
+        ex->payer = conn->share ? http_share_get(server, conn->share->name, false) : NULL;
+        return true;
+    }
+    ex->keep_alive = false;
+    conn->input = INPUT_DISCARD;
+    ex->state = EXCHANGE_OPEN;
+    if (!server->config.admit(server->arg, &ex->req, &caller))
+        return false;
+    ex->keep_alive = keep_alive;
+    conn->input = INPUT_BODY;
+    ex->state = EXCHANGE_BODY;
+    ex->payer = http_share_get(server, caller.name, caller.reserve);
+    if (caller.body_max && caller.body_max < ex->body_max)
+        ex->body_max = caller.body_max;
+    if (length <= ex->body_max)
+        return true;
+    http_exchange_refuse(ex, 413, "the body is too large");
+    return false;
+}
+
 /* What stands in a complete head, as an exchange. */
 static void head_complete(struct connection *conn, const char *data, size_t len)
 {
@@ -70,6 +104,9 @@ static void head_complete(struct connection *conn, const char *data, size_t len)
     int status;
 
     conn->fresh = false;
+    conn->body_at = now_of(conn);
+    ex->head_bytes = len;
+    conn->line_bytes += len;
     status = http_parse_request(arena_strndup(&ex->arena, data, len), len, head, &why);
     ex->req.method = head->method;
     ex->req.path = head->path;
@@ -77,7 +114,7 @@ static void head_complete(struct connection *conn, const char *data, size_t len)
     ex->head_only = streq(head->method, "HEAD");
     ex->old = head->minor == 0;
     if (status == 0 && conn->refused)
-        status = 503, why = "too many connections";
+        status = 503, why = conn->refused;
     if (status == 0 && head->has_length && head->length > server->config.body_max)
         status = 413, why = "the body is too large";
     if (status != 0) {
@@ -101,6 +138,8 @@ static void head_complete(struct connection *conn, const char *data, size_t len)
         body_complete(conn);
         return;
     }
+    if (!admit(ex, head))
+        return;
     if (head->has_length)
         buf_reserve(&ex->body, head->length < BODY_FIRST ? head->length : BODY_FIRST);
     if (head->expect_continue)
@@ -133,18 +172,19 @@ static size_t head_input(struct connection *conn, struct str data)
 /* False when the request was refused instead. */
 static bool add_body(struct exchange *ex, struct str data)
 {
-    struct http_server *server = ex->conn->server;
+    const char *why;
+    int status;
 
-    if (data.len > server->config.body_max - ex->body.len) {
+    if (data.len > ex->body_max - ex->body.len) {
         http_exchange_refuse(ex, 413, "the body is too large");
         return false;
     }
-    if (data.len > HTTP_BODIES_MAX - server->body_bytes) {
-        http_exchange_refuse(ex, 503, "too many large requests at once");
+    if ((why = http_share_body(ex, data.len, &status))) {
+        http_exchange_refuse(ex, status, why);
         return false;
     }
     buf_str(&ex->body, data);
-    server->body_bytes += data.len;
+    ex->conn->line_bytes += data.len;
     return true;
 }
 
@@ -196,8 +236,10 @@ static size_t use_input(struct connection *conn, struct str data)
     while (rest.len > 0) {
         size_t used = 0;
 
-        if (!http_wants_input(conn))
+        if (!http_wants_input(conn)) {
+            conn->held = true;
             return data.len - rest.len;
+        }
         if (conn->input == INPUT_HEAD) {
             used = head_input(conn, rest);
             if (used == 0)
@@ -287,6 +329,10 @@ void http_resume_input(struct connection *conn)
 {
     if (!http_wants_input(conn) || conn->input == INPUT_HANDSHAKE)
         return;
+    if (conn->held) { /* the client's time begins now */
+        conn->held = false;
+        conn->head_at = now_of(conn);
+    }
     if (conn->in.len > 0) {
         size_t before = conn->in.len, used = use_input(conn, buf_view(&conn->in));
 

@@ -11,6 +11,7 @@
  * all answers of a turn leave together, and no pointer goes stale under a caller. */
 #pragma once
 
+#include "base/map.h"
 #include "net/http.h"
 #include "net/http_parse.h"
 
@@ -63,7 +64,12 @@ struct exchange {
     struct arena arena;
     struct output out; /* empty while first in line */
     struct buf body;
+    size_t head_bytes;
+    struct share *payer; /* who its body counts for; NULL: nobody in particular */
+    size_t body_max;
     uint64_t body_left;
+    size_t burst; /* bytes written in the turn `burst_at`, to a stream that had nothing unsent before */
+    int64_t burst_at;
     struct http_chunked chunked;
     void (*drain)(struct http_req *req);
     uint8_t state;
@@ -72,7 +78,8 @@ struct exchange {
     bool keep_alive; /* the connection can go on after this one */
     bool quiet;      /* no body may be sent: HEAD, 204, 304 */
     bool head_only;
-    bool told; /* `gone` or `closed` was called; writes do nothing */
+    bool large; /* its body counts as one */
+    bool told;  /* `gone` or `closed` was called; writes do nothing */
 };
 
 enum input_state {
@@ -84,8 +91,20 @@ enum input_state {
     INPUT_DISCARD, /* no further request is taken */
 };
 
+/* http_share.c */
+struct share {
+    char *name;
+    unsigned refs; /* connections and bodies */
+    unsigned conns;
+    bool reserve;
+    size_t bytes; /* of bodies */
+    struct connection *idle_first, *idle_last;
+};
+
 struct connection {
     struct http_server *server;
+    struct share *share; /* NULL: nobody in particular */
+    struct connection *idle_prev, *idle_next;
     struct connection *prev, *next;
     struct connection *dirty_next;
     struct loop_io *io;
@@ -95,17 +114,20 @@ struct connection {
     struct buf in; /* bytes that wait; none of it while idle */
     size_t scanned;
     struct output out;
-    size_t unsent; /* out and the outputs of all exchanges */
-    int64_t read_at, head_at, write_at, linger_at, timer_at;
+    size_t unsent;     /* out and the outputs of all exchanges */
+    size_t line_bytes; /* heads and bodies of the exchanges in line */
+    int64_t read_at, head_at, body_at, write_at, linger_at, timer_at;
     const char *failed; /* why the connection is of no use any more; NULL: it is */
     int fd;             /* -1: closed */
     unsigned line;      /* exchanges in line */
     uint32_t ssl_wants; /* EPOLLOUT while TLS must write before it can go on */
     uint8_t input;
-    bool dirty, torn; /* torn: failed, and everybody was told */
-    bool fresh;       /* no request yet */
-    bool refused;     /* over conns_max */
-    bool close_after; /* when all output has left */
+    bool dirty, torn;    /* torn: failed, and everybody was told */
+    bool fresh;          /* no request yet */
+    bool idle;           /* in its share's list */
+    bool held;           /* input waits for earlier requests, not for the client */
+    const char *refused; /* why no request of it is served; NULL: they are */
+    bool close_after;    /* when all output has left */
     bool eof, lingering, paused, stop_told;
     bool tell_refused; /* an exchange in line has a refused upgrade to be told of */
     struct http_peer peer;
@@ -119,7 +141,7 @@ struct listener {
     struct loop_io *io;
     struct loop_timer *retry; /* after the process ran out of descriptors */
     struct http_tls *tls;
-    char *path; /* of a unix socket */
+    char *path; /* of a unix socket; NULL once it was removed */
     char *addr; /* of a TCP one */
     int fd;
 };
@@ -133,7 +155,8 @@ struct http_server {
     struct listener *listeners, **listeners_end; /* in the order of http_listen_* */
     struct connection *conns, *dirty_first, *dirty_last;
     unsigned conn_count;
-    size_t body_bytes; /* of all exchanges */
+    struct map *shares;              /* name → share */
+    size_t large_bytes, small_bytes; /* of all bodies */
     struct exchange *spare_exchanges;
     struct segment *spare_segments;
     unsigned spare_exchange_count, spare_segment_count;
@@ -162,6 +185,18 @@ bool http_throttled(const struct connection *conn);   /* requests that wait must
 bool http_wants_input(const struct connection *conn); /* it should be read now */
 void http_read_input(struct connection *conn);
 void http_resume_input(struct connection *conn); /* what had to wait may be used now */
+
+/* http_share.c */
+struct share *http_share_get(struct http_server *server, const char *name, bool reserve);
+void http_share_put(struct http_server *server, struct share *share); /* NULL is fine */
+void http_share_join(struct connection *conn, const char *name, bool reserve);
+void http_share_leave(struct connection *conn);
+void http_share_busy(struct connection *conn);           /* a request of it is under way */
+void http_share_settle(struct connection *conn);         /* idle or not, by what it is now */
+const char *http_share_refusal(struct connection *conn); /* of a new one; NULL: there is room, or is made */
+/* `len` more bytes of its body; NULL: they are counted, else why they cannot be taken. */
+const char *http_share_body(struct exchange *ex, size_t len, int *status);
+void http_share_body_gone(struct exchange *ex);
 
 /* http_reply.c */
 struct exchange *http_exchange_new(struct connection *conn);

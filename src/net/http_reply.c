@@ -177,6 +177,7 @@ struct exchange *http_exchange_new(struct connection *conn)
         conn->first = ex;
     conn->last = ex;
     conn->line++;
+    http_share_busy(conn);
     return ex;
 }
 
@@ -186,8 +187,9 @@ static void release(struct exchange *ex)
     struct http_server *server = ex->conn->server;
 
     ex->conn->line--;
+    ex->conn->line_bytes -= ex->head_bytes + ex->body.len;
     http_output_drop(ex->conn, &ex->out);
-    server->body_bytes -= ex->body.len;
+    http_share_body_gone(ex);
     buf_done(&ex->body);
     arena_reset(&ex->arena);
     if (ex->arena.total > HTTP_TAKE_ABOVE || server->spare_exchange_count >= HTTP_SPARE_MAX) {
@@ -458,6 +460,19 @@ void http_stream_begin(struct http_req *req, int status, const char *content_typ
     output_added(ex, buf->len - before);
 }
 
+/* What one turn writes at once is nobody's slowness: no socket has refused it yet. */
+static void count_burst(struct exchange *ex, size_t len)
+{
+    int64_t now = loop_now(ex->conn->server->loop);
+
+    if (output_of(ex)->bytes == 0) {
+        ex->burst = 0;
+        ex->burst_at = now;
+    }
+    if (ex->burst_at == now)
+        ex->burst += len;
+}
+
 void http_stream_write(struct http_req *req, struct str data)
 {
     struct exchange *ex = exchange_of(req);
@@ -467,6 +482,7 @@ void http_stream_write(struct http_req *req, struct str data)
     assert(ex->state == EXCHANGE_STREAM);
     if (!reachable(ex) || ex->quiet || data.len == 0)
         return;
+    count_burst(ex, data.len);
     buf = output_tail(ex);
     before = buf->len;
     if (ex->chunked_out)
@@ -475,7 +491,8 @@ void http_stream_write(struct http_req *req, struct str data)
     if (ex->chunked_out)
         buf_add(buf, "\r\n", 2);
     output_added(ex, buf->len - before);
-    if (output_of(ex)->bytes > HTTP_STREAM_BUF_MAX)
+    if (ex->burst_at != loop_now(ex->conn->server->loop) &&
+        output_of(ex)->bytes > HTTP_STREAM_BUF_MAX + ex->burst)
         connection_fail(ex->conn, "the client reads too slowly");
 }
 

@@ -33,26 +33,19 @@ struct http_server *http_server_new(struct loop *loop, const struct http_config 
         server->config.body_max = HTTP_BODY_MAX;
     if (server->config.conns_max == 0)
         server->config.conns_max = HTTP_CONNS_MAX;
+    if (server->config.conns_each == 0)
+        server->config.conns_each = HTTP_CONNS_EACH;
+    if (server->config.conns_loopback == 0)
+        server->config.conns_loopback = HTTP_CONNS_LOOPBACK;
+    server->shares = map_new();
     server->server_name = mem_strdup(server->config.server_name);
     server->handler = handler;
     server->arg = arg;
     return server;
 }
 
-static void listener_free(struct listener *listener)
-{
-    loop_io_free(listener->io);
-    loop_timer_free(listener->retry);
-    fd_close(listener->fd);
-    if (listener->path)
-        unlink(listener->path);
-    http_tls_free(listener->tls);
-    free(listener->path);
-    free(listener->addr);
-    free(listener);
-}
-
-/* Stops listening; http_server_addr goes on to answer. */
+/* Stops listening; http_server_addr goes on to answer. The socket's file goes once: the next one of that name
+ * may be a successor's. */
 static void listener_close(struct listener *listener)
 {
     loop_io_free(TAKE_PTR(listener->io));
@@ -60,6 +53,16 @@ static void listener_close(struct listener *listener)
     fd_close(take_fd(&listener->fd));
     if (listener->path)
         unlink(listener->path);
+    free(TAKE_PTR(listener->path));
+}
+
+static void listener_free(struct listener *listener)
+{
+    listener_close(listener);
+    loop_timer_free(listener->retry);
+    http_tls_free(listener->tls);
+    free(listener->addr);
+    free(listener);
 }
 
 void http_server_free(struct http_server *server)
@@ -77,6 +80,7 @@ void http_server_free(struct http_server *server)
     loop_timer_free(server->stop_timer);
     http_spares_free(server);
     buf_done(&server->records);
+    map_free(server->shares);
     free(server->server_name);
     server->freed = true;
     if (!server->settle_due)
@@ -117,18 +121,35 @@ static void format_addr(const struct sockaddr_storage *addr, char *text, size_t 
     }
 }
 
+/* Whose connection it is: the uid, the address, or of IPv6 the network that one host has for itself. */
+static void share_name(const struct connection *conn, const struct sockaddr_storage *addr, char *text,
+                       size_t size)
+{
+    const struct sockaddr_in6 *v6 = (const void *)addr;
+    const char *colon = strrchr(conn->address, ':');
+
+    if (conn->peer.unix_socket)
+        snprintf(text, size, "uid %u", (unsigned)conn->peer.uid);
+    else if (addr->ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && !conn->peer.loopback)
+        snprintf(text, size, "net %02x%02x:%02x%02x:%02x%02x:%02x%02x", v6->sin6_addr.s6_addr[0],
+                 v6->sin6_addr.s6_addr[1], v6->sin6_addr.s6_addr[2], v6->sin6_addr.s6_addr[3],
+                 v6->sin6_addr.s6_addr[4], v6->sin6_addr.s6_addr[5], v6->sin6_addr.s6_addr[6],
+                 v6->sin6_addr.s6_addr[7]);
+    else
+        snprintf(text, size, "address %.*s", colon ? (int)(colon - conn->address) : 0, conn->address);
+}
+
 static void serve(struct listener *listener, int fd, const struct sockaddr_storage *addr)
 {
     struct http_server *server = listener->server;
-    unsigned max = server->config.conns_max;
     struct connection *conn;
+    char name[sizeof(conn->address) + 16];
 
-    if (server->conn_count >= max + HTTP_REFUSALS_MAX) {
+    if (server->conn_count >= server->config.conns_max + HTTP_CONNS_RESERVE + HTTP_REFUSALS_MAX) {
         fd_close(fd);
         return;
     }
     conn = connection_new(server, fd, listener->tls);
-    conn->refused = server->conn_count > max;
     format_addr(addr, conn->address, sizeof(conn->address));
     conn->peer.loopback = is_loopback(addr);
     if (addr->ss_family == AF_UNIX) {
@@ -144,6 +165,10 @@ static void serve(struct listener *listener, int fd, const struct sockaddr_stora
         conn->peer.gid = cred.gid;
         conn->peer.pid = cred.pid;
     }
+    share_name(conn, addr, name, sizeof(name));
+    http_share_join(conn, name,
+                    conn->peer.unix_socket && (conn->peer.uid == 0 || conn->peer.uid == geteuid()));
+    conn->refused = http_share_refusal(conn);
 }
 
 static void on_accept(void *arg, uint32_t events)

@@ -422,13 +422,13 @@ static void test_bodies_of_all_requests_have_a_limit(void **state)
     struct fixture *f = *state;
 
     fixture_ask(f, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nabc", "");
-    assert_int_equal(f->server->body_bytes, 3);
-    f->server->body_bytes += HTTP_BODIES_MAX - 3; /* as if others had sent them */
+    assert_int_equal(f->server->small_bytes, 3);
+    f->server->small_bytes += HTTP_SMALL_BODIES_MAX - 3; /* as if others had sent them */
     fixture_send(f, STR("d"));
     fixture_turn(f);
     assert_true(starts_with(f->got.data, "HTTP/1.1 503 "));
-    f->server->body_bytes -= HTTP_BODIES_MAX - 3;
-    assert_int_equal(f->server->body_bytes, 0);
+    f->server->small_bytes -= HTTP_SMALL_BODIES_MAX - 3;
+    assert_int_equal(f->server->small_bytes, 0);
 }
 
 static void wait_for(struct fixture *f, int ms)
