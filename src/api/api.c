@@ -4,6 +4,7 @@
 #include "api/kube/kube.h"
 #include "api/page/page.h"
 #include "api/rest/rest.h"
+#include "api/share.h"
 #include "base/clock.h"
 #include "base/mem.h"
 
@@ -22,6 +23,7 @@ void api_free(struct api *api)
         return;
     kube_end_watches(api);
     rest_end_streams(api);
+    shares_free(api->shares);
     free(api);
 }
 
@@ -43,20 +45,6 @@ static int identify(struct call *call)
         return 0;
     }
     return auth_identify(api, call->req, call->arena, call->now, &call->who, &call->failure);
-}
-
-static struct call *call_new(struct api *api, struct http_req *req)
-{
-    struct call *call = arena_zalloc(req->arena, sizeof(*call));
-
-    call->api = api;
-    call->registry = api->config.registry;
-    call->store = registry_store(call->registry);
-    call->req = req;
-    call->arena = req->arena;
-    call->now = clock_now();
-    call->warnings = json_new_array(req->arena);
-    return call;
 }
 
 static bool library_handle(struct call *call)

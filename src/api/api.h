@@ -51,5 +51,7 @@ struct api_config {
 struct api *api_new(const struct api_config *config);
 void api_free(struct api *api);                   /* ends open watches; NULL is fine */
 void api_handle(void *api, struct http_req *req); /* an http_handler */
+/* An http_config.admit for both. */
+bool api_admit(void *api, struct http_req *req, struct http_caller *ret);
 /* The same for an address that pods reach: the training library's calls and nothing else. */
 void api_handle_library(void *api, struct http_req *req);

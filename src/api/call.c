@@ -1,5 +1,6 @@
 #include "api/call.h"
 
+#include "base/clock.h"
 #include "base/yaml.h"
 
 #define WARNINGS_MAX 64 /* headers of one answer */
@@ -12,6 +13,20 @@ struct pending {
     struct http_header headers[WARNINGS_MAX + 3];
     size_t header_count;
 };
+
+struct call *call_new(struct api *api, struct http_req *req)
+{
+    struct call *call = arena_zalloc(req->arena, sizeof(*call));
+
+    call->api = api;
+    call->registry = api->config.registry;
+    call->store = registry_store(call->registry);
+    call->req = req;
+    call->arena = req->arena;
+    call->now = clock_now();
+    call->warnings = json_new_array(req->arena);
+    return call;
+}
 
 /* Warning headers are quoted strings of printable text. */
 static char *warning_value(struct arena *arena, struct str text)

@@ -25,8 +25,12 @@ struct api {
     struct api_config config;
     struct call_watch *watches;  /* open watches, linked */
     struct rest_stream *streams; /* open streams of the queue, linked */
+    struct shares *shares;       /* share.h; NULL: nobody has held anything yet */
     int64_t started;
 };
+
+/* In the request's arena; nobody is identified yet. */
+struct call *call_new(struct api *api, struct http_req *req);
 
 /* Each ends the request. body is taken over. */
 void call_reply(struct call *call, int status, const char *content_type, struct buf *body);

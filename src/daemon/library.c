@@ -1,6 +1,7 @@
 #include "daemon/library.h"
 
 #include "api/api.h"
+#include "api/train/train.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -16,7 +17,7 @@
 
 #define LOG_MODULE          "library"
 #define CONNS_MAX           4096
-#define BODY_MAX            (1 << 20)
+#define CONNS_EACH          256 /* of one pod: a few for each of its processes */
 #define FILE_BYTES_MAX      (1 << 20)
 #define NSS_BUF             16384
 #define PORT_FILE_BYTES_MAX 16
@@ -116,8 +117,11 @@ int library_open(struct loop *loop, struct api *api, const struct podnet *net, c
                  struct library **ret, struct err *err)
 {
     CLEANUP(library_free) struct library *library = NEW(struct library);
-    struct http_config config = {
-        .server_name = "berth/" BERTH_VERSION, .conns_max = CONNS_MAX, .body_max = BODY_MAX};
+    struct http_config config = {.server_name = "berth/" BERTH_VERSION,
+                                 .conns_max = CONNS_MAX,
+                                 .conns_each = CONNS_EACH,
+                                 .body_max = TRAIN_BODY_MAX,
+                                 .admit = api_admit};
     char here[INET_ADDRSTRLEN], pods[INET_ADDRSTRLEN];
 
     library->server = http_server_new(loop, &config, api_handle_library, api);

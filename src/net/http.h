@@ -42,7 +42,8 @@
 #define HTTP_WRITE_TIMEOUT    120 /* seconds without progress while we have bytes of a whole answer to send */
 #define HTTP_STREAM_BUF_MAX   (8 << 20) /* unsent bytes of one stream before a slow reader is cut off */
 
-#define HTTP_CALLER_MAX       256 /* bytes of a caller's name, with the NUL */
+#define HTTP_STREAM_PIECE     (64 << 10) /* a good size of what is written at once to a stream */
+#define HTTP_CALLER_MAX       256        /* bytes of a caller's name, with the NUL */
 
 struct http_server;
 struct http_req;

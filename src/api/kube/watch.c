@@ -1,13 +1,21 @@
-/* Watches: a stream of lines, one per change. What is there at the start is gathered when the request
- * comes and sent once it is durable; the store tells the rest, each after its commit. */
+/* Watches: a stream of lines, one per change. What is there at the start is noted when the request comes and
+ * sent once it is durable; the store tells the rest, each after its commit.
+ *
+ * Nothing is written ahead of the client by more than WATCH_HIGH: what is there at the start goes out in
+ * pieces, and who falls behind stops listening to the store and resumes where it was once the socket has
+ * drained. Where the store has forgotten that revision by then, the client is told to list anew (410). */
 #include "api/kube/kube.h"
+#include "api/share.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/vec.h"
 #include "objects/table.h"
 
 #define LOG_MODULE        "watch"
 
 #define BOOKMARK_INTERVAL (60 * NSEC_PER_SEC)
+#define WATCH_HIGH        (1 << 20) /* unsent bytes at which it waits for the client */
+#define INITIAL_SEC       300       /* that what is there at the start may take */
 
 struct call_watch {
     struct call *call;
@@ -15,14 +23,17 @@ struct call_watch {
     struct selector *selector;
     enum form form;
     enum table_include include;
-    struct store_watch *watch; /* NULL until the stream has begun */
-    struct loop_timer *timeout, *bookmark;
-    struct buf initial; /* lines for the start */
+    struct store_watch *watch; /* NULL: not begun, or waiting for the client */
+    struct loop_timer *timeout, *bookmark, *initial_timer;
+    VEC(struct object *) initial; /* what is there at the start */
+    size_t initial_at;            /* as far as it was sent */
+    struct share_hold hold;       /* of these bytes */
     struct buf line;
     int64_t from;
     int64_t told; /* revision up to which everything was told */
     bool columns_sent;
     bool bookmarks;
+    bool initial_end; /* the end of what is there at the start is to be told */
     bool gone;
     struct call_watch *next, **prev;
 };
@@ -37,15 +48,25 @@ static void unlink_watch(struct call_watch *w)
     }
 }
 
+static void drop_initial(struct call_watch *w)
+{
+    for (; w->initial_at < w->initial.len; w->initial_at++)
+        object_unref(w->initial.v[w->initial_at]);
+    vec_done(&w->initial);
+    w->initial_at = 0;
+    loop_timer_free(TAKE_PTR(w->initial_timer));
+    share_give(&w->hold);
+}
+
 static void release(struct call_watch *w)
 {
     unlink_watch(w);
+    drop_initial(w);
     store_unwatch(w->watch);
     w->watch = NULL;
     loop_timer_free(w->timeout);
     loop_timer_free(w->bookmark);
     w->timeout = w->bookmark = NULL;
-    buf_done(&w->initial);
     buf_done(&w->line);
 }
 
@@ -67,7 +88,7 @@ static void on_gone(struct http_req *req)
 {
     struct call_watch *w = req->user;
 
-    if (!w->watch && !w->prev) {
+    if (!w->prev) {
         w->gone = true; /* the stream has not begun: watch_start releases it */
         return;
     }
@@ -135,10 +156,27 @@ static void add_bookmark(struct call_watch *w, struct buf *out, int64_t revision
                initial_end ? ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" : "");
 }
 
+static void go_on(struct call_watch *w);
+
 static void send_line(struct call_watch *w)
 {
     http_stream_write(w->call->req, buf_view(&w->line));
     buf_clear(&w->line);
+}
+
+/* Called once for each time that it waits. */
+static void on_drain(struct http_req *req)
+{
+    struct call_watch *w = req->user;
+
+    if (w->prev) /* else it is over */
+        go_on(w);
+}
+
+static void wait_for_client(struct call_watch *w)
+{
+    store_unwatch(TAKE_PTR(w->watch));
+    http_stream_on_drain(w->call->req, on_drain);
 }
 
 static void on_event(void *arg, const struct store_event *event)
@@ -163,6 +201,8 @@ static void on_event(void *arg, const struct store_event *event)
         return;
     }
     send_line(w);
+    if (http_stream_unsent(w->call->req) > WATCH_HIGH)
+        wait_for_client(w);
 }
 
 static void on_idle(void *arg, int64_t revision)
@@ -177,8 +217,10 @@ static void on_bookmark(void *arg)
 {
     struct call_watch *w = arg;
 
-    add_bookmark(w, &w->line, w->told, false);
-    send_line(w);
+    if (w->watch) { /* else there is more to tell first */
+        add_bookmark(w, &w->line, w->told, false);
+        send_line(w);
+    }
     loop_timer_set(w->bookmark, BOOKMARK_INTERVAL);
 }
 
@@ -188,28 +230,54 @@ static void on_timeout(void *arg)
 }
 
 /* 410: one event that says so, then the end; clients list anew. */
-static void send_expired(struct call_watch *w)
+static void send_expired(struct call_watch *w, int64_t from)
 {
     struct call *call = w->call;
     struct buf line = {0};
 
     failure_set(&call->failure, call->arena, 410, "Expired", "too old resource version: %lld (%lld)",
-                (long long)w->from, (long long)store_oldest(call->store));
+                (long long)from, (long long)store_oldest(call->store));
     buf_puts(&line, "{\"type\":\"ERROR\",\"object\":");
     json_write(&line, failure_to_json(&call->failure, call->arena));
     buf_puts(&line, "}\n");
-    http_stream_begin(call->req, 200, "application/json", NULL, 0);
     http_stream_write(call->req, buf_view(&line));
     buf_done(&line);
-    release(w);
-    http_stream_end(call->req);
+    end_watch(w);
+}
+
+/* The next piece of what is there at the start; then what the store tells. */
+static void go_on(struct call_watch *w)
+{
+    struct call *call = w->call;
+    struct err err = {0};
+
+    while (w->initial_at < w->initial.len) {
+        struct object *object = w->initial.v[w->initial_at++];
+
+        add_line(w, &w->line, "ADDED", object);
+        object_unref(object);
+        if (w->line.len > HTTP_STREAM_PIECE)
+            send_line(w);
+        if (http_stream_unsent(call->req) > WATCH_HIGH) {
+            wait_for_client(w);
+            return;
+        }
+    }
+    drop_initial(w);
+    if (w->initial_end)
+        add_bookmark(w, &w->line, w->from, true);
+    w->initial_end = false;
+    if (w->line.len)
+        send_line(w);
+    if (store_watch(call->store, w->route.kind->id, *w->route.ns ? w->route.ns : NULL, w->told, on_event,
+                    on_idle, w, &w->watch, &err) < 0)
+        send_expired(w, w->told);
 }
 
 static void watch_start(struct call *call, const struct err *failed)
 {
     struct call_watch *w = call->req->user;
     const char *seconds = query_string(call, "timeoutSeconds");
-    struct err err = {0};
     int64_t timeout;
 
     if (w->gone) {
@@ -222,20 +290,12 @@ static void watch_start(struct call *call, const struct err *failed)
         call_fail_err(call, failed);
         return;
     }
-    if (store_watch(call->store, w->route.kind->id, *w->route.ns ? w->route.ns : NULL, w->from, on_event,
-                    on_idle, w, &w->watch, &err) < 0) {
-        send_expired(w);
-        return;
-    }
     w->next = call->api->watches;
     w->prev = &call->api->watches;
     if (w->next)
         w->next->prev = &w->next;
     call->api->watches = w;
     http_stream_begin(call->req, 200, "application/json", NULL, 0);
-    if (w->initial.len)
-        http_stream_write(call->req, buf_view(&w->initial));
-    buf_done(&w->initial);
     if (str_to_int(str_from(seconds), &timeout) && timeout > 0) {
         w->timeout = loop_timer_new(call->api->config.loop, on_timeout, w);
         loop_timer_set(w->timeout, (timeout > 86400 ? 86400 : timeout) * NSEC_PER_SEC);
@@ -244,18 +304,31 @@ static void watch_start(struct call *call, const struct err *failed)
         w->bookmark = loop_timer_new(call->api->config.loop, on_bookmark, w);
         loop_timer_set(w->bookmark, BOOKMARK_INTERVAL);
     }
+    if (w->initial.len) { /* what it holds is not held for ever */
+        w->initial_timer = loop_timer_new(call->api->config.loop, on_timeout, w);
+        loop_timer_set(w->initial_timer, INITIAL_SEC * NSEC_PER_SEC);
+    }
+    go_on(w);
 }
 
-/* ADDED for everything that is there now. */
-static void gather(struct call_watch *w)
+/* ADDED for everything that is there now. What fits into a socket is nobody's burden. */
+static int gather(struct call_watch *w)
 {
+    size_t bytes = 0;
+
     struct store_slice slice =
         store_list(w->call->store, w->route.kind->id, *w->route.ns ? w->route.ns : NULL);
 
     OBJECTS_EACH(slice, it)
-        if (selector_matches(w->selector, *it))
-            add_line(w, &w->initial, "ADDED", *it);
+        if (selector_matches(w->selector, *it)) {
+            vec_push(&w->initial, object_ref(*it));
+            bytes += (*it)->text_len;
+        }
     w->from = store_revision(w->call->store);
+    if (bytes <= WATCH_HIGH || share_take(w->call, SHARE_LIST_BYTES, bytes, &w->hold) == 0)
+        return 0;
+    drop_initial(w);
+    return -1;
 }
 
 static int initial_events(struct call *call, bool *ret)
@@ -298,9 +371,11 @@ void watch_begin(struct call *call, const struct route *route)
     }
     w->bookmarks = query_bool(call, "allowWatchBookmarks");
     if (w->from == 0 || initial) {
-        gather(w);
-        if (initial && w->bookmarks)
-            add_bookmark(w, &w->initial, w->from, true);
+        if (gather(w) < 0) {
+            call_fail(call);
+            return;
+        }
+        w->initial_end = initial && w->bookmarks;
     }
     w->told = w->from;
     call->req->user = w;

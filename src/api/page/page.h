@@ -11,8 +11,10 @@
 
 #define PAGE_CODE_TTL_SEC    (15 * 60)
 #define PAGE_SESSION_TTL_SEC (14 * 86400)
-#define PAGE_CODES_MAX       1000  /* links not used yet */
-#define PAGE_SESSIONS_MAX    10000 /* browsers signed in */
+#define PAGE_CODES_EACH      10    /* links of one user that are not used yet: a new one ends the oldest */
+#define PAGE_CODES_MAX       10000 /* of all; 429 beyond */
+#define PAGE_SESSIONS_EACH   50    /* browsers of one user that are signed in: a new one ends the oldest */
+#define PAGE_SESSIONS_MAX    10000 /* of all; 429 beyond */
 
 /* GET / and the files below it; true when the path is one of them. */
 bool page_handle(struct call *call);
@@ -27,6 +29,9 @@ bool page_anonymous_may(const struct call *call);
 /* The identity of the request's session cookie. False: there is none, or it has ended. */
 bool page_session_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now,
                            struct identity *who);
+
+/* What is kept of the request's session; in its arena. NULL: it has none, or it has ended. */
+struct json *page_session_entry(struct call *call);
 
 /* Of the table in rest.c. */
 void page_links_add(struct call *call, const char *id);

@@ -90,34 +90,57 @@ bool page_session_identify(struct api *api, const struct http_req *req, struct a
     return true;
 }
 
+struct json *page_session_entry(struct call *call)
+{
+    struct str secret = cookie_value(call->req, call->arena);
+
+    return secret.s ? entry_of(call->store, SESSIONS_TABLE, secret, call->arena, call->now) : NULL;
+}
+
 struct sweep {
-    struct arena *arena;
-    int64_t now;
-    size_t left, ended;
+    struct call *call;
+    const char *user;
+    size_t left, ended, mine;
     const char *hashes[64]; /* of those that have ended; the rest goes next time */
+    const char *oldest;     /* hash of the user's that ends first */
+    int64_t oldest_expires;
 };
 
 static void visit(void *arg, const char *key, struct str value)
 {
     struct sweep *sweep = arg;
-    struct json *entry;
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct json *entry = NULL;
     int64_t expires;
 
-    if (json_parse(value, sweep->arena, &entry, NULL, NULL) == 0 &&
-        clock_parse(json_str(json_get(entry, "expires")), &expires) && expires > sweep->now)
-        sweep->left++;
-    else if (sweep->ended < ARRAY_LEN(sweep->hashes))
-        sweep->hashes[sweep->ended++] = arena_strdup(sweep->arena, key);
+    if (json_parse(value, &arena, &entry, NULL, NULL) < 0 ||
+        !clock_parse(json_str(json_get(entry, "expires")), &expires) || expires <= sweep->call->now) {
+        if (sweep->ended < ARRAY_LEN(sweep->hashes))
+            sweep->hashes[sweep->ended++] = arena_strdup(sweep->call->arena, key);
+        return;
+    }
+    sweep->left++;
+    if (!streq(json_get_string(entry, "user"), sweep->user))
+        return;
+    if (sweep->mine++ == 0 || expires < sweep->oldest_expires) {
+        sweep->oldest = arena_strdup(sweep->call->arena, key);
+        sweep->oldest_expires = expires;
+    }
 }
 
-/* -1: there are too many. */
-static int make_room(struct call *call, const char *table, size_t max)
+/* Nobody's links keep others from signing in: who has many loses the oldest of their own. -1: all together
+ * are too many. */
+static int make_room(struct call *call, const char *table, const char *user, size_t each, size_t max)
 {
-    struct sweep sweep = {.arena = call->arena, .now = call->now};
+    struct sweep sweep = {.call = call, .user = user};
 
     store_values(call->store, table, visit, &sweep);
     for (size_t i = 0; i < sweep.ended; i++)
         store_value_set(call->store, table, sweep.hashes[i], (struct str){0});
+    if (sweep.mine >= each) {
+        store_value_set(call->store, table, sweep.oldest, (struct str){0});
+        return 0;
+    }
     if (sweep.left < max)
         return 0;
     return failure_set(&call->failure, call->arena, 429, "TooManyRequests",
@@ -162,8 +185,7 @@ void page_links_add(struct call *call, const char *id)
     char code[SECRET_MAX];
 
     (void)id;
-    if ((call->req->body.len && rest_body(call, &doc) < 0) ||
-        make_room(call, CODES_TABLE, PAGE_CODES_MAX) < 0) {
+    if (call->req->body.len && rest_body(call, &doc) < 0) {
         rest_fail(call);
         return;
     }
@@ -176,6 +198,10 @@ void page_links_add(struct call *call, const char *id)
             return;
         }
         user = asked;
+    }
+    if (make_room(call, CODES_TABLE, user, PAGE_CODES_EACH, PAGE_CODES_MAX) < 0) {
+        rest_fail(call);
+        return;
     }
     json_set_string(call->arena, entry, "user", user);
     groups = json_set_array(call->arena, entry, "groups");
@@ -279,7 +305,8 @@ void page_session_add(struct call *call, const char *id)
         rest_fail(call);
         return;
     }
-    if (make_room(call, SESSIONS_TABLE, PAGE_SESSIONS_MAX) < 0) {
+    if (make_room(call, SESSIONS_TABLE, json_string_or(json_get(entry, "user"), ""), PAGE_SESSIONS_EACH,
+                  PAGE_SESSIONS_MAX) < 0) {
         rest_fail(call);
         return;
     }

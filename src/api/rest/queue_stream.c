@@ -2,19 +2,20 @@
  * the caller's inbox. A reader who falls behind is not told every change: once it has caught up it gets the
  * whole queue again. */
 #include "api/rest/rest.h"
+#include "api/share.h"
 #include "base/clock.h"
 #include "notify/inbox.h"
 #include "queue/queue.h"
 
 #define PING_INTERVAL (15 * NSEC_PER_SEC)
 #define BEHIND_BYTES  (1 << 20) /* unread bytes from which changes are held back */
-#define STREAMS_MAX   1000
 
 struct rest_stream {
     struct call *call;
     struct queue_watch *watch;
     struct inbox_watch *inbox; /* NULL: the caller has none */
     struct loop_timer *ping;
+    struct share_hold hold;
     bool behind, gone;
     struct rest_stream *next, **prev;
 };
@@ -33,6 +34,7 @@ static void release(struct rest_stream *s)
     s->inbox = NULL;
     loop_timer_free(s->ping);
     s->ping = NULL;
+    share_give(&s->hold);
 }
 
 void rest_end_streams(struct api *api)
@@ -173,10 +175,12 @@ static void stream_start(struct call *call, const struct err *failed)
     struct rest_stream *s = call->req->user;
 
     if (s->gone) {
+        release(s);
         http_abandon(call->req);
         return;
     }
     if (failed) {
+        release(s);
         rest_fail_err(call, failed);
         return;
     }
@@ -198,14 +202,11 @@ static void stream_start(struct call *call, const struct err *failed)
 void rest_queue_stream(struct call *call, const char *id)
 {
     struct rest_stream *s = arena_zalloc(call->arena, sizeof(*s));
-    size_t open = 0;
 
     (void)id;
-    for (const struct rest_stream *it = call->api->streams; it; it = it->next)
-        open++;
-    if (!call->api->config.queue || open >= STREAMS_MAX) {
-        failure_set(&call->failure, call->arena, 503, "ServiceUnavailable", "%s",
-                    open ? "too many streams are open" : "this server has no queue");
+    if (!call->api->config.queue)
+        failure_set(&call->failure, call->arena, 503, "ServiceUnavailable", "this server has no queue");
+    if (!call->api->config.queue || share_take(call, SHARE_STREAMS, 1, &s->hold) < 0) {
         rest_fail(call);
         return;
     }

@@ -5,7 +5,6 @@
 #include "control/training_check.h"
 
 #define TRAIN_KEY_BYTES 32
-#define TRAIN_BODY_MAX  (1 << 20) /* of a library's call */
 
 struct train {
     struct train_config config;

@@ -263,6 +263,14 @@ static int run(struct train *train, struct call *call, const struct library_rout
     return route->run(&c, &err) < 0 ? failure_from_err(&call->failure, call->arena, &err) : 0;
 }
 
+bool train_is_library(struct call *call)
+{
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++)
+        if (match(&routes[i], call))
+            return true;
+    return false;
+}
+
 bool train_library(void *arg, struct call *call)
 {
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {

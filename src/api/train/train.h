@@ -16,6 +16,8 @@
 
 #include "api/call.h"
 
+#define TRAIN_BODY_MAX (1 << 20) /* of a library's call */
+
 struct queue;
 struct train;
 
@@ -35,6 +37,8 @@ void train_set_queue(struct train *train, struct queue *queue);
 /* Hooks of the API: true when the path is one of these, and is (or will be) answered. */
 bool train_library(void *train, struct call *call); /* call->who is not known yet */
 bool train_rest(void *train, struct call *call);
+/* Whether its path is one of the library's. */
+bool train_is_library(struct call *call);
 
 /* The token of a job, the same for all its life; for queue_config.token. In the arena. */
 const char *train_token(void *train, struct arena *arena, const char *job_uid);
