@@ -133,6 +133,11 @@ int library_open(struct loop *loop, struct api *api, const struct podnet *net, c
     return 0;
 }
 
+void library_stop(struct library *library, int timeout_ms, void (*done)(void *arg), void *arg)
+{
+    http_server_stop(library->server, timeout_ms, done, arg);
+}
+
 void library_free(struct library *library)
 {
     if (!library)

@@ -20,6 +20,8 @@ struct podnet;
 /* Writes the files to library_folder. net may be NULL: no pods here. api is borrowed. */
 int library_open(struct loop *loop, struct api *api, const struct podnet *net, const char *data_dir,
                  struct library **ret, struct err *err);
+/* Lets answers under way finish; as http_server_stop. */
+void library_stop(struct library *library, int timeout_ms, void (*done)(void *arg), void *arg);
 void library_free(struct library *library); /* with its connections; NULL is fine */
 DEFINE_CLEANUP(struct library *, library_free);
 

@@ -56,6 +56,7 @@ struct daemon {
     const char **names; /* of this machine */
     char host_name[256];
     bool stopping;
+    int servers; /* that have still to stop */
 };
 
 /* Tells systemd, where it asked. */
@@ -335,7 +336,8 @@ static void stopped(void *arg)
 {
     struct daemon *d = arg;
 
-    loop_stop(d->loop);
+    if (--d->servers == 0)
+        loop_stop(d->loop);
 }
 
 static void end(void *arg)
@@ -346,7 +348,9 @@ static void end(void *arg)
         return;
     d->stopping = true;
     notify("STOPPING=1");
+    d->servers = 2;
     http_server_stop(d->server, STOP_TIMEOUT_MS, stopped, d);
+    library_stop(d->library, STOP_TIMEOUT_MS, stopped, d);
 }
 
 static void on_signal(void *arg, int signo)
@@ -400,6 +404,7 @@ static int daemon_start(struct daemon *d, struct err *err)
 
 static void daemon_done(struct daemon *d)
 {
+    store_settle(d->store); /* the answers that wait for the disk belong to requests, which go now */
     api_free(d->api);
     http_server_free(d->server);
     library_free(d->library);

@@ -29,6 +29,7 @@
 #define AT_ONCE_OPS         1      /* more of them gather while the writer waits for the disk */
 #define DISK_WINDOW_CHANGES 500    /* of a disk in memory, whose stores are opened often */
 #define PRUNE_BATCH         256    /* states leave the file in groups, with a commit that is made anyway */
+#define SETTLE_ROUNDS       16     /* commits that an answer may lead to, each after the other */
 
 struct deferred {
     void (*fn)(void *arg, const struct err *err);
@@ -683,15 +684,28 @@ void store_kill(struct store *store)
     store_free(store);
 }
 
+static void flush(struct store *store)
+{
+    submit(store);
+    db_wait(store->db);
+    settle(store);
+}
+
+void store_settle(struct store *store)
+{
+    if (!store || (!store->io && !store->disk_done))
+        return;
+    for (int round = 0; round < SETTLE_ROUNDS && store->deferred_done < store->deferred.len; round++)
+        flush(store);
+}
+
 void store_close(struct store *store)
 {
     if (!store)
         return;
     if (store->io || store->disk_done)
         do { /* answers given here may write once more */
-            submit(store);
-            db_wait(store->db);
-            settle(store);
+            flush(store);
         } while (!store_durable(store) && !(store->disk && store->disk->stopped));
     store_free(store);
 }

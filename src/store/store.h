@@ -68,6 +68,8 @@ void store_remove(struct store *store, struct object *last);
 /* Runs fn once everything written so far is durable: at once (from this call) when it is already, else
  * from the loop. err is NULL on success. Calls come in order. */
 void store_defer(struct store *store, void (*fn)(void *arg, const struct err *err), void *arg);
+/* Waits for what was written so far and gives the answers that wait for it: before those who hold them go. */
+void store_settle(struct store *store);        /* NULL is fine */
 bool store_durable(const struct store *store); /* nothing is on its way to the disk */
 
 enum store_op { STORE_ADDED, STORE_MODIFIED, STORE_DELETED };
