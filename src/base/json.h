@@ -12,8 +12,9 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define JSON_DEPTH_MAX  128 /* nesting of arrays and objects, read or written */
-#define JSON_HASH_ABOVE 16  /* members from which an object has an index */
+#define JSON_DEPTH_MAX  128  /* nesting of arrays and objects, read or written */
+#define JSON_HASH_ABOVE 16   /* members from which an object has an index */
+#define JSON_DUPS_BYTES 4096 /* of the paths of repeated members; those beyond are left out */
 
 enum json_type { JSON_NULL, JSON_BOOL, JSON_INT, JSON_BIG, JSON_REAL, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
 
@@ -53,7 +54,8 @@ struct json_members {
 
 /* Reading text. Strict JSON (RFC 8259): UTF-8, no trailing bytes, no NaN; depth up to JSON_DEPTH_MAX.
  * ERR_INVALID with "line L, column C: what" otherwise. A later member of the same name wins; with
- * dups not NULL the paths of repeated members ("spec.replicas") are added there, comma-separated. */
+ * dups not NULL the paths of repeated members ("spec.replicas") are added there, comma-separated, until
+ * they are JSON_DUPS_BYTES long. */
 int json_parse(struct str text, struct arena *arena, struct json **ret, struct buf *dups, struct err *err);
 /* The same, but strings without escapes point into `text` where they can: text must outlive the tree
  * and is modified (NULs are written behind strings). text[len] must be writable. */

@@ -354,6 +354,8 @@ static void add_dup(void *arg, size_t at)
     const struct json_member *member = &dup->p->members.v[dup->base + at];
     struct place place = {.up = dup->up, .key = {member->key, member->key_len}};
 
+    if (dup->p->dups->len >= JSON_DUPS_BYTES)
+        return;
     if (dup->p->dups->len)
         buf_putc(dup->p->dups, ',');
     add_path(dup->p->dups, &place);

@@ -124,12 +124,12 @@ int64_t event_queue_look(struct event_queue *queue, int64_t now, struct effects 
     struct entry *entry;
 
     while ((entry = heap_first(&queue->by_time)) && effects_room(effects) > 0) {
-        if (entry->seen_at + EVENTS_AGE_SEC * NSEC_PER_SEC > now)
+        if (clock_after(entry->seen_at, EVENTS_AGE_SEC) > now)
             break;
         delete_event(queue, entry, effects);
     }
     entry = heap_first(&queue->by_time);
-    return entry ? entry->seen_at + EVENTS_AGE_SEC * NSEC_PER_SEC : 0;
+    return entry ? clock_after(entry->seen_at, EVENTS_AGE_SEC) : 0;
 }
 
 static int by_time(const void *a, const void *b)

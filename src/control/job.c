@@ -7,6 +7,7 @@
 #include "control/job.h"
 
 #include "control/util.h"
+#include "objects/names.h"
 
 #include <stdlib.h>
 
@@ -38,6 +39,17 @@ static void end_with(struct look *look, int end, const char *reason, const char 
     look->end_message = message;
 }
 
+/* A Job that was stored when more was allowed has none: it ends, see check_end. */
+static bool too_many_indexes(const struct look *look)
+{
+    return look->indexed && look->completions > JOB_INDEXES_MAX;
+}
+
+static int indexes(const struct look *look)
+{
+    return look->indexed && look->completions > 0 && !too_many_indexes(look) ? (int)look->completions : 0;
+}
+
 static bool is_active(const struct job_pod *pod)
 {
     return !pod->object->deleting && (pod->phase == POD_PENDING || pod->phase == POD_RUNNING);
@@ -56,7 +68,7 @@ static bool is_failed(const struct look *look, const struct job_pod *pod)
 
 static bool valid_index(const struct look *look, const struct job_pod *pod)
 {
-    return !look->indexed || (pod->index >= 0 && pod->index < look->completions);
+    return !look->indexed || (pod->index >= 0 && pod->index < indexes(look));
 }
 
 static enum pod_failure_action failure_of(const struct look *look, const struct job_pod *pod,
@@ -116,7 +128,7 @@ static void tally_failed(struct look *look, size_t i)
 
 static void tally(struct look *look)
 {
-    int size = look->indexed && look->completions > 0 ? (int)look->completions : 0;
+    int size = indexes(look);
 
     look->succeeded = json_int(json_get(look->status, "succeeded"), 0);
     look->failed = json_int(json_get(look->status, "failed"), 0);
@@ -228,7 +240,10 @@ static void check_end(struct look *look)
         end_with(look, END_FAILURE, json_get_string(target, "reason"), json_get_string(target, "message"));
     if (look->end != GO_ON)
         return;
-    if (look->failed > look->backoff_limit || too_many_restarts(look))
+    if (too_many_indexes(look))
+        end_with(look, END_FAILURE, "TooManyCompletions",
+                 arena_printf(look->arena, "An Indexed Job has at most %d completions", JOB_INDEXES_MAX));
+    else if (look->failed > look->backoff_limit || too_many_restarts(look))
         end_with(look, END_FAILURE, "BackoffLimitExceeded", "Job has reached the specified backoff limit");
     else
         check_deadline(look);
@@ -288,7 +303,7 @@ static int by_removal_order(const void *a, const void *b)
 /* Active pods with the same index twice, or one that the job does not have: to be deleted. */
 static size_t surplus_indexes(struct look *look, const struct job_pod **ret)
 {
-    const struct job_pod **kept = arena_zalloc(look->arena, ((size_t)look->completions + 1) * sizeof(*kept));
+    const struct job_pod **kept = arena_zalloc(look->arena, ((size_t)indexes(look) + 1) * sizeof(*kept));
     size_t len = 0;
 
     for (size_t i = 0; i < look->view->pod_count; i++) {
@@ -314,19 +329,17 @@ static size_t surplus_indexes(struct look *look, const struct job_pod **ret)
 static bool delete_surplus(struct look *look, int64_t surplus)
 {
     const struct job_pod **going = arena_zalloc(look->arena, (look->view->pod_count + 1) * sizeof(*going));
+    bool *there = arena_zalloc(look->arena, look->view->pod_count + 1);
     size_t len = 0, chosen = 0;
 
-    if (look->indexed && look->completions > 0)
+    if (indexes(look))
         chosen = len = surplus_indexes(look, going);
+    for (size_t j = 0; j < chosen; j++)
+        there[going[j] - look->view->pods] = true;
     if (surplus > (int64_t)chosen) {
-        for (size_t i = 0; i < look->view->pod_count; i++) {
-            bool there = !is_active(&look->view->pods[i]);
-
-            for (size_t j = 0; j < chosen && !there; j++)
-                there = going[j] == &look->view->pods[i];
-            if (!there)
+        for (size_t i = 0; i < look->view->pod_count; i++)
+            if (is_active(&look->view->pods[i]) && !there[i])
                 going[len++] = &look->view->pods[i];
-        }
         qsort(going + chosen, len - chosen, sizeof(*going), by_removal_order);
         chosen = (size_t)surplus < len ? (size_t)surplus : len;
     }
@@ -344,12 +357,36 @@ static int64_t backoff_after(int64_t failures)
     return failures == 0 ? 0 : (sec < JOB_BACKOFF_MAX_SEC ? sec : JOB_BACKOFF_MAX_SEC) * NSEC_PER_SEC;
 }
 
-/* When the next pod may be made (of this index; -1: of any). Failures count since the last success. */
-static int64_t next_start(const struct look *look, int index, int *index_failures)
-{
-    int64_t success = 0, failures = 0, last = 0;
+/* What has failed: of one index, or of all since the last success. */
+struct failures {
+    int64_t count, last;
+    int of_index; /* of the index, with those of pods that are gone */
+};
 
-    *index_failures = 0;
+static void add_failure(struct failures *failures, const struct job_pod *pod)
+{
+    failures->count++;
+    if (pod->index_failures + 1 > failures->of_index)
+        failures->of_index = pod->index_failures + 1;
+    if (pod->finished_at > failures->last)
+        failures->last = pod->finished_at;
+}
+
+static int64_t start_after(const struct failures *failures, bool of_index)
+{
+    int64_t count = failures->count;
+
+    if (of_index && failures->of_index > count)
+        count = failures->of_index;
+    return failures->last + backoff_after(count);
+}
+
+/* When the next pod of a Job may be made that counts failures of all its pods together. */
+static int64_t next_start(const struct look *look)
+{
+    struct failures failures = {0};
+    int64_t success = 0;
+
     for (size_t i = 0; i < look->view->pod_count; i++) {
         const struct job_pod *pod = &look->view->pods[i];
 
@@ -359,17 +396,10 @@ static int64_t next_start(const struct look *look, int index, int *index_failure
     for (size_t i = 0; i < look->view->pod_count; i++) {
         const struct job_pod *pod = &look->view->pods[i];
 
-        if (pod->preempted || !is_failed(look, pod) ||
-            (index >= 0 ? pod->index != index : pod->finished_at <= success))
-            continue;
-        if (pod->index_failures + 1 > *index_failures)
-            *index_failures = pod->index_failures + 1;
-        failures++;
-        last = pod->finished_at > last ? pod->finished_at : last;
+        if (!pod->preempted && is_failed(look, pod) && pod->finished_at > success)
+            add_failure(&failures, pod);
     }
-    if (index >= 0 && *index_failures > failures)
-        failures = *index_failures;
-    return last + backoff_after(failures);
+    return start_after(&failures, false);
 }
 
 static bool name_taken(const struct look *look, const char *name)
@@ -397,28 +427,31 @@ static void create_pod(struct look *look, int index, int failures, unsigned nonc
 
 static void create_indexed(struct look *look, int64_t count)
 {
-    bool *busy = arena_zalloc(look->arena, (size_t)look->completions + 1);
+    size_t size = (size_t)indexes(look) + 1;
+    bool *busy = arena_zalloc(look->arena, size);
+    struct failures *failures = look->per_index ? arena_zalloc(look->arena, size * sizeof(*failures)) : NULL;
     int64_t wake = 0;
-    int failures = 0;
 
     for (size_t i = 0; i < look->view->pod_count; i++) {
         const struct job_pod *pod = &look->view->pods[i];
 
-        if (pod->index >= 0 && pod->index < look->completions &&
-            (is_active(pod) || (look->only_replace_failed && is_terminating(pod))))
+        if (!valid_index(look, pod))
+            continue;
+        if (is_active(pod) || (look->only_replace_failed && is_terminating(pod)))
             busy[pod->index] = true;
+        if (failures && !pod->preempted && is_failed(look, pod))
+            add_failure(&failures[pod->index], pod);
     }
-    for (int i = 0; i < look->completions && count > 0 && has_room(look, 2); i++) {
-        int64_t at;
+    for (int i = 0; i < indexes(look) && count > 0 && has_room(look, 2); i++) {
+        int64_t at = failures ? start_after(&failures[i], true) : 0;
 
         if (busy[i] || look->done.has[i] || look->failed_indexes.has[i])
             continue;
-        at = look->per_index ? next_start(look, i, &failures) : 0;
         if (at > look->view->now) {
             wake = !wake || at < wake ? at : wake;
             continue;
         }
-        create_pod(look, i, failures, (unsigned)i);
+        create_pod(look, i, failures ? failures[i].of_index : 0, (unsigned)i);
         count--;
     }
     if (wake)
@@ -428,11 +461,10 @@ static void create_indexed(struct look *look, int64_t count)
 static void create_pods(struct look *look, int64_t count)
 {
     int64_t at;
-    int failures;
 
     if (look->view->no_creates)
         return;
-    if (!look->per_index && (at = next_start(look, -1, &failures)) > look->view->now) {
+    if (!look->per_index && (at = next_start(look)) > look->view->now) {
         effect_wake(look->effects, at);
         return;
     }

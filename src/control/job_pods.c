@@ -69,7 +69,8 @@ static int64_t restarts_of(const struct json *statuses)
     int64_t sum = 0;
 
     JSON_EACH(statuses, it)
-        sum += json_int(json_get(it, "restartCount"), 0);
+        if (__builtin_add_overflow(sum, json_int(json_get(it, "restartCount"), 0), &sum))
+            return INT64_MAX;
     return sum;
 }
 

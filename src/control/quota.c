@@ -101,7 +101,7 @@ static void measure_claim(const struct json *doc, struct arena *arena, struct qu
     bool sized = quantity_from_json(json_at(doc, "spec.resources.requests.storage"), &amount);
 
     if (sized) {
-        amount.nanos = (amount.nanos + NSEC_PER_SEC - 1) / NSEC_PER_SEC * NSEC_PER_SEC; /* whole bytes */
+        quantity_round_up(&amount); /* whole bytes */
         resource_list_set(&ret->resources, arena, "requests.storage", &amount);
     }
     if (!class || !*class)

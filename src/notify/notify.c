@@ -349,16 +349,16 @@ static void host_again(struct notify *notify, struct host *host)
 
 static void try_later(struct notify *notify, struct lane *lane, const char *why, int64_t after_sec)
 {
-    int64_t delay = notify->config.first_nsec;
+    int64_t delay = notify->config.first_nsec, after;
 
     snprintf(lane->why, sizeof(lane->why), "%s", why);
     for (unsigned i = 0; i < lane->tries && delay < notify->config.max_nsec; i++)
         delay *= 2;
     lane->tries++;
     delay = jitter(delay < notify->config.max_nsec ? delay : notify->config.max_nsec);
-    if (after_sec * NSEC_PER_SEC > delay)
-        delay = after_sec * NSEC_PER_SEC < notify->config.max_nsec ? after_sec * NSEC_PER_SEC
-                                                                   : notify->config.max_nsec;
+    after = clock_after(0, after_sec);
+    if (after > delay)
+        delay = after < notify->config.max_nsec ? after : notify->config.max_nsec;
     if (now_of(notify) + delay >= lane->head->expires) {
         give_up(notify, lane, why);
         if (lane->head)

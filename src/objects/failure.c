@@ -228,6 +228,21 @@ static void add_value(struct buf *out, const struct json *value)
         json_write(out, value);
 }
 
+/* Counts one more; false when there are enough already, and nothing is to be made of this one. */
+static bool count_error(struct field_errors *errors)
+{
+    return errors->count++ < FIELD_ERRORS_MAX;
+}
+
+/* No more than FIELD_TEXT_MAX bytes, whole characters; what is cut off is marked. */
+static const char *clip(struct arena *arena, struct str text)
+{
+    if (text.len <= FIELD_TEXT_MAX)
+        return arena_strndup(arena, text.s, text.len);
+    text.len = utf8_valid_len((struct str){text.s, FIELD_TEXT_MAX});
+    return arena_printf(arena, "%.*s...", STR_ARG(text));
+}
+
 /* "Invalid value: VALUE: detail"; value and detail are left out where NULL or empty. */
 static void add_error(struct field_errors *errors, const char *path, const char *reason, const char *type,
                       const char *value, const char *detail)
@@ -237,7 +252,7 @@ static void add_error(struct field_errors *errors, const char *path, const char 
     add_cause(&errors->causes, errors->arena, reason,
               arena_printf(errors->arena, "%s%s%s%s%s", type, value ? ": " : "", value ? value : "",
                            has_detail ? ": " : "", has_detail ? detail : ""),
-              path);
+              clip(errors->arena, str_from(path)));
 }
 
 static const char *value_text(struct arena *arena, const struct json *value)
@@ -245,7 +260,29 @@ static const char *value_text(struct arena *arena, const struct json *value)
     CLEANUP(buf_done) struct buf text = {0};
 
     add_value(&text, value);
-    return arena_strndup(arena, text.data, text.len);
+    return clip(arena, buf_view(&text));
+}
+
+static const char *detail_text(struct arena *arena, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+static const char *detail_text(struct arena *arena, const char *fmt, va_list ap)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    buf_vprintf(&text, fmt, ap);
+    return clip(arena, buf_view(&text));
+}
+
+void field_message(struct field_errors *errors, const char *path, const char *reason, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (!count_error(errors))
+        return;
+    va_start(ap, fmt);
+    add_cause(&errors->causes, errors->arena, reason, detail_text(errors->arena, fmt, ap),
+              clip(errors->arena, str_from(path)));
+    va_end(ap);
 }
 
 void field_invalid(struct field_errors *errors, const char *path, const struct json *value, const char *fmt,
@@ -253,9 +290,11 @@ void field_invalid(struct field_errors *errors, const char *path, const struct j
 {
     va_list ap;
 
+    if (!count_error(errors))
+        return;
     va_start(ap, fmt);
     add_error(errors, path, "FieldValueInvalid", "Invalid value", value_text(errors->arena, value),
-              arena_vprintf(errors->arena, fmt, ap));
+              detail_text(errors->arena, fmt, ap));
     va_end(ap);
 }
 
@@ -263,9 +302,11 @@ void field_required(struct field_errors *errors, const char *path, const char *f
 {
     va_list ap;
 
+    if (!count_error(errors))
+        return;
     va_start(ap, fmt);
     add_error(errors, path, "FieldValueRequired", "Required value", NULL,
-              arena_vprintf(errors->arena, fmt, ap));
+              detail_text(errors->arena, fmt, ap));
     va_end(ap);
 }
 
@@ -273,19 +314,24 @@ void field_forbidden(struct field_errors *errors, const char *path, const char *
 {
     va_list ap;
 
+    if (!count_error(errors))
+        return;
     va_start(ap, fmt);
-    add_error(errors, path, "FieldValueForbidden", "Forbidden", NULL, arena_vprintf(errors->arena, fmt, ap));
+    add_error(errors, path, "FieldValueForbidden", "Forbidden", NULL, detail_text(errors->arena, fmt, ap));
     va_end(ap);
 }
 
 void field_duplicate(struct field_errors *errors, const char *path, const struct json *value)
 {
-    add_error(errors, path, "FieldValueDuplicate", "Duplicate value", value_text(errors->arena, value), NULL);
+    if (count_error(errors))
+        add_error(errors, path, "FieldValueDuplicate", "Duplicate value", value_text(errors->arena, value),
+                  NULL);
 }
 
 void field_not_found(struct field_errors *errors, const char *path, const struct json *value)
 {
-    add_error(errors, path, "FieldValueNotFound", "Not found", value_text(errors->arena, value), NULL);
+    if (count_error(errors))
+        add_error(errors, path, "FieldValueNotFound", "Not found", value_text(errors->arena, value), NULL);
 }
 
 void field_unsupported(struct field_errors *errors, const char *path, const struct json *value,
@@ -293,6 +339,8 @@ void field_unsupported(struct field_errors *errors, const char *path, const stru
 {
     CLEANUP(buf_done) struct buf detail = {0};
 
+    if (!count_error(errors))
+        return;
     for (const char *const *choice = choices; choice && *choice; choice++) {
         buf_puts(&detail, choice == choices ? "supported values: " : ", ");
         quote(&detail, str_from(*choice));
@@ -303,14 +351,16 @@ void field_unsupported(struct field_errors *errors, const char *path, const stru
 
 void field_too_long(struct field_errors *errors, const char *path, int max)
 {
-    add_error(errors, path, "FieldValueTooLong", "Too long", NULL,
-              arena_printf(errors->arena, "may not be more than %d bytes", max));
+    if (count_error(errors))
+        add_error(errors, path, "FieldValueTooLong", "Too long", NULL,
+                  arena_printf(errors->arena, "may not be more than %d bytes", max));
 }
 
 void field_too_many(struct field_errors *errors, const char *path, int actual, int max)
 {
-    add_error(errors, path, "FieldValueTooMany", "Too many", arena_printf(errors->arena, "%d", actual),
-              arena_printf(errors->arena, "must have at most %d items", max));
+    if (count_error(errors))
+        add_error(errors, path, "FieldValueTooMany", "Too many", arena_printf(errors->arena, "%d", actual),
+                  arena_printf(errors->arena, "must have at most %d items", max));
 }
 
 int field_errors_finish(const struct field_errors *errors, struct failure *failure, const char *group,
@@ -335,6 +385,8 @@ int field_errors_finish(const struct field_errors *errors, struct failure *failu
             buf_puts(&text, ", ");
         buf_puts(&text, line);
     }
+    if (errors->count > FIELD_ERRORS_MAX)
+        buf_printf(&text, ", and %zu more", errors->count - FIELD_ERRORS_MAX);
     failure_set(failure, arena, 422, "Invalid", "%s \"%s\" is invalid: %s%s%s", resource(arena, group, kind),
                 name ? name : "", count > 1 ? "[" : "", text.data, count > 1 ? "]" : "");
     with_details(failure, arena, group, kind, name);

@@ -59,9 +59,13 @@ struct json *failure_to_json(const struct failure *failure, struct arena *arena)
  *   Pod "x" is invalid: spec.y: Invalid value: "v": detail
  *   Pod "x" is invalid: [spec.a: Required value, spec.b: Forbidden: detail]
  * Values are printed as Kubernetes does (strings quoted, numbers bare, objects as compact JSON). */
+#define FIELD_ERRORS_MAX 100       /* that are said; of others only how many there are */
+#define FIELD_TEXT_MAX   (8 << 10) /* bytes of a field's path, of its value and of a message */
+
 struct field_errors {
     struct arena *arena;
     struct json *causes; /* as in struct failure; NULL when there are none */
+    size_t count;        /* of all, said or not */
 };
 void field_invalid(struct field_errors *errors, const char *path, const struct json *value, const char *fmt,
                    ...) __attribute__((format(printf, 4, 5)));
@@ -76,6 +80,9 @@ void field_unsupported(struct field_errors *errors, const char *path, const stru
                        const char *const *choices);
 void field_too_long(struct field_errors *errors, const char *path, int max);
 void field_too_many(struct field_errors *errors, const char *path, int actual, int max);
+/* A message of its own, where the functions above do not word it as Kubernetes does. */
+void field_message(struct field_errors *errors, const char *path, const char *reason, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* 0 when there are none; else fills failure with the 422. */
 int field_errors_finish(const struct field_errors *errors, struct failure *failure, const char *group,
                         const char *kind, const char *name);

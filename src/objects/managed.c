@@ -117,7 +117,8 @@ void managers_write(struct managers *managers, struct json *doc)
     if (kept > 1)
         qsort(managers->v, kept, sizeof(*managers->v), manager_cmp);
     list = json_set_array(arena, meta, "managedFields");
-    for (size_t i = 0; i < kept; i++) {
+    /* those that applied longest ago come first, and are forgotten where there are too many */
+    for (size_t i = kept > SCHEMA_MANAGERS_MAX ? kept - SCHEMA_MANAGERS_MAX : 0; i < kept; i++) {
         const struct manager *m = &managers->v[i];
         struct json *entry = json_push_object(arena, list);
 

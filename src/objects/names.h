@@ -61,6 +61,15 @@ bool pod_set_scheduled(struct arena *arena, struct json *doc, const char *reason
 
 #define CARDS_MAX 64 /* of one node */
 
+/* ---- what one object may ask for ---- */
+
+#define JOB_INDEXES_MAX     100000 /* completions of an Indexed Job */
+#define JOB_PARALLELISM_MAX 10000
+#define TRAIN_HOURS_MAX     1000000 /* estimatedHours: 114 years */
+#define POD_GPUS_MAX        65536   /* of one container: what no node has, and what can be added up */
+#define AMOUNT_NANOS_MAX    ((__int128)INT64_MAX * 1000000000) /* of any resource */
+#define AMOUNT_RULE         "must be less than 8Ei"
+
 struct card_part {
     uint32_t card;
     uint32_t mib; /* 0: the whole card */

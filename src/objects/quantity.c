@@ -54,7 +54,9 @@ static __int128 mul_sat(__int128 a, __int128 b)
 {
     __int128 r;
 
-    return __builtin_mul_overflow(a, b, &r) ? NANOS_MAX : r;
+    if (!__builtin_mul_overflow(a, b, &r))
+        return r;
+    return (a < 0) == (b < 0) ? NANOS_MAX : -NANOS_MAX;
 }
 
 static __int128 add_sat(__int128 a, __int128 b)
@@ -266,6 +268,11 @@ void quantity_sub(struct quantity *a, const struct quantity *b)
     if (a->nanos == 0)
         a->format = b->format;
     a->nanos = add_sat(a->nanos, -b->nanos);
+}
+
+void quantity_round_up(struct quantity *q)
+{
+    q->nanos = mul_sat(div_up(q->nanos, NANOS), NANOS);
 }
 
 static int64_t scaled(const struct quantity *q, __int128 unit)

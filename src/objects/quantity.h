@@ -20,6 +20,7 @@ char *quantity_format(const struct quantity *q,
 int quantity_cmp(const struct quantity *a, const struct quantity *b);
 void quantity_add(struct quantity *a, const struct quantity *b); /* keeps a's format; of b when a is zero */
 void quantity_sub(struct quantity *a, const struct quantity *b);
+void quantity_round_up(struct quantity *q);       /* to whole units */
 int64_t quantity_value(const struct quantity *q); /* whole units, rounded up */
 int64_t quantity_milli(const struct quantity *q); /* thousandths, rounded up */
 struct quantity quantity_of_int(int64_t n);       /* decimal SI */

@@ -99,9 +99,6 @@ void check_annotations(struct field_errors *errors, const char *path, const stru
 bool check_immutable(struct field_errors *errors, const char *path, const struct json *value,
                      const struct json *old);
 
-/* A message of its own, where the functions of failure.h do not word it as Kubernetes does. */
-void field_text(struct field_errors *errors, const char *path, const char *reason, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
 /* Absent or null counts as not there. All return whether the value passes. */
 bool check_required(struct field_errors *errors, const char *path, const struct json *value); /* … or "" */
 bool check_one_of(struct field_errors *errors, const char *path, const struct json *value,

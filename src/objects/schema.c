@@ -9,6 +9,7 @@
 #include <limits.h>
 
 #define UNKNOWN_MAX 100 /* unknown fields that are named, as many as Kubernetes names */
+#define PATH_SHOWN  512 /* bytes of a path in a message about a limit */
 
 enum place_type { PLACE_FIELD, PLACE_INDEX, PLACE_KEY };
 
@@ -30,6 +31,46 @@ struct check {
     struct err *err;
     struct err first;           /* code ERR_NONE: no wrong type so far */
     char *unknown[UNKNOWN_MAX]; /* their paths */
+    size_t values;              /* looked at so far */
+};
+
+/* Lists and maps whose items cost more than their text, or are compared with each other. */
+static const struct {
+    const char *type, *field;
+    size_t max;
+} short_lists[] = {
+    {"PodSpec", "containers", SCHEMA_CONTAINERS_MAX},
+    {"PodSpec", "initContainers", SCHEMA_CONTAINERS_MAX},
+    {"PodSpec", "ephemeralContainers", SCHEMA_CONTAINERS_MAX},
+    {"PodSpec", "overhead", SCHEMA_RESOURCES_MAX},
+    {"ResourceRequirements", "limits", SCHEMA_RESOURCES_MAX},
+    {"ResourceRequirements", "requests", SCHEMA_RESOURCES_MAX},
+    {"ResourceRequirements", "claims", SCHEMA_RESOURCES_MAX},
+    {"VolumeResourceRequirements", "limits", SCHEMA_RESOURCES_MAX},
+    {"VolumeResourceRequirements", "requests", SCHEMA_RESOURCES_MAX},
+    {"LimitRangeSpec", "limits", SCHEMA_RESOURCES_MAX},
+    {"LimitRangeItem", "max", SCHEMA_RESOURCES_MAX},
+    {"LimitRangeItem", "min", SCHEMA_RESOURCES_MAX},
+    {"LimitRangeItem", "default", SCHEMA_RESOURCES_MAX},
+    {"LimitRangeItem", "defaultRequest", SCHEMA_RESOURCES_MAX},
+    {"LimitRangeItem", "maxLimitRequestRatio", SCHEMA_RESOURCES_MAX},
+    {"ResourceQuotaSpec", "hard", SCHEMA_SHORT_MAX},
+    {"ResourceQuotaSpec", "scopes", SCHEMA_RESOURCES_MAX},
+    {"ScopeSelector", "matchExpressions", SCHEMA_RESOURCES_MAX},
+    {"Container", "env", SCHEMA_SHORT_MAX},
+    {"Container", "envFrom", SCHEMA_SHORT_MAX},
+    {"Container", "ports", SCHEMA_SHORT_MAX},
+    {"Container", "volumeMounts", SCHEMA_SHORT_MAX},
+    {"Container", "volumeDevices", SCHEMA_SHORT_MAX},
+    {"TrainingJobSpec", "env", SCHEMA_SHORT_MAX},
+    {"PodSpec", "volumes", SCHEMA_SHORT_MAX},
+    {"PodSpec", "tolerations", SCHEMA_SHORT_MAX},
+    {"PodSpec", "schedulingGates", SCHEMA_SHORT_MAX},
+    {"PodSpec", "imagePullSecrets", SCHEMA_SHORT_MAX},
+    {"ObjectMeta", "ownerReferences", SCHEMA_SHORT_MAX},
+    {"ObjectMeta", "finalizers", SCHEMA_SHORT_MAX},
+    {"ObjectMeta", "managedFields", SCHEMA_MANAGERS_MAX},
+    {"ServiceSpec", "ports", SCHEMA_SHORT_MAX},
 };
 
 static void add_path(struct buf *buf, const struct place *place)
@@ -196,6 +237,35 @@ static int wrong_item(struct check *check, const struct place *place, const stru
 static int check_message(struct check *check, const struct place *place, const struct schema_type *type,
                          struct json *value);
 
+static int too_much(struct check *check, const struct place *place, const char *what, size_t max)
+{
+    CLEANUP(buf_done) struct buf path = {0};
+
+    add_path(&path, place);
+    return err_set(check->err, ERR_INVALID, "%.*s: %s %zu",
+                   (int)(path.len < PATH_SHOWN ? path.len : PATH_SHOWN), path.data ? path.data : "", what,
+                   max);
+}
+
+static size_t list_max(const struct place *place, const struct json *value)
+{
+    for (size_t i = 0; i < ARRAY_LEN(short_lists); i++)
+        if (str_is(place->key, short_lists[i].field) && streq(place->owner->name, short_lists[i].type))
+            return short_lists[i].max;
+    return value->type == JSON_ARRAY ? SCHEMA_LIST_MAX : SCHEMA_VALUES_MAX;
+}
+
+/* Whether there may be as many; before anything is made of them. */
+static int count_items(struct check *check, const struct place *place, const struct json *value)
+{
+    if (value->len > SCHEMA_CONTAINERS_MAX && value->len > list_max(place, value))
+        return too_much(check, place, "there are more items than", list_max(place, value));
+    check->values += value->len;
+    if (check->values > SCHEMA_VALUES_MAX)
+        return too_much(check, place, "the object has more values than", SCHEMA_VALUES_MAX);
+    return 0;
+}
+
 static bool fits_int32(const struct json *value)
 {
     return value->type == JSON_INT && value->integer >= INT32_MIN && value->integer <= INT32_MAX;
@@ -286,6 +356,8 @@ static int check_in_container(struct check *check, const struct place *place,
 static int check_list(struct check *check, const struct place *place, const struct schema_field *field,
                       struct json *value)
 {
+    if (count_items(check, place, value) < 0)
+        return -1;
     for (size_t i = 0; i < value->len; i++) {
         struct place item = {.up = place, .type = PLACE_INDEX, .index = i};
 
@@ -298,9 +370,13 @@ static int check_list(struct check *check, const struct place *place, const stru
 static int check_map(struct check *check, const struct place *place, const struct schema_field *field,
                      struct json *value)
 {
+    if (count_items(check, place, value) < 0)
+        return -1;
     JSON_EACH_MEMBER(value, member) {
         struct place item = {.up = place, .type = PLACE_KEY, .key = {member->key, member->key_len}};
 
+        if (strlen(member->key) != member->key_len) /* names are compared as C strings later on */
+            return err_set(check->err, ERR_INVALID, "%s: a key holds a NUL byte", place->key.s);
         if (check_in_container(check, &item, field, &member->value) < 0)
             return -1;
     }
@@ -358,6 +434,9 @@ static int check_message(struct check *check, const struct place *place, const s
             wrong_type(&check->first, place, value, false, name.data);
         return 0;
     }
+    check->values += value->len;
+    if (check->values > SCHEMA_VALUES_MAX)
+        return too_much(check, place, "the object has more values than", SCHEMA_VALUES_MAX);
     JSON_EACH_MEMBER(value, member) {
         bool keep;
 

@@ -72,7 +72,15 @@ struct schema_report {
     size_t unknown_count;
     bool sorted; /* set by the caller: by name, not by place; so Kubernetes lists them after a patch */
 };
-/* Checks types (a string where a number should be: ERR_INVALID, worded as Kubernetes' decoder does:
+#define SCHEMA_LIST_MAX       10000 /* items of one list */
+#define SCHEMA_SHORT_MAX      1000 /* of variables, ports, mounts, volumes, tolerations, owners and the like */
+#define SCHEMA_CONTAINERS_MAX 100  /* of a pod, and as many init containers */
+#define SCHEMA_MANAGERS_MAX   100  /* of an object: each write goes through the fields of all of them */
+#define SCHEMA_RESOURCES_MAX  100  /* names of resources in one list of amounts */
+#define SCHEMA_VALUES_MAX     100000 /* items and members of all its lists, maps and messages together */
+
+/* ERR_INVALID with the path where an object holds more than that, before anything is made of it.
+ * Checks types (a string where a number should be: ERR_INVALID, worded as Kubernetes' decoder does:
  * `json: cannot unmarshal string into Go struct field Container.spec.containers.ports of type int32`) and
  * finds unknown members; with prune they are removed from doc. What Kubernetes' decoding and encoding would
  * change is changed: null members are removed, null items and map values become the zero value, quantities

@@ -1,26 +1,10 @@
 /* Checks that several kinds share: required and limited values, ports, addresses, selectors, paths inside
  * volumes, resource names and amounts, and equality as Kubernetes means it. */
+#include "objects/names.h"
 #include "objects/rules.h"
 #include "objects/selector.h"
 
 #include <arpa/inet.h>
-
-void field_text(struct field_errors *errors, const char *path, const char *reason, const char *fmt, ...)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-    struct json *cause;
-    va_list ap;
-
-    va_start(ap, fmt);
-    buf_vprintf(&text, fmt, ap);
-    va_end(ap);
-    if (!errors->causes)
-        errors->causes = json_new_array(errors->arena);
-    cause = json_push_object(errors->arena, errors->causes);
-    json_set_string(errors->arena, cause, "reason", reason);
-    json_set_string(errors->arena, cause, "message", text.data);
-    json_set_string(errors->arena, cause, "field", path);
-}
 
 bool check_required(struct field_errors *errors, const char *path, const struct json *value)
 {
@@ -314,7 +298,7 @@ bool resource_is_standard_quota(const char *name)
 static bool complain(struct field_errors *errors, const char *path, const char *name, const char *why)
 {
     /* Names of resources stand without quotes. */
-    field_text(errors, path, "FieldValueInvalid", "Invalid value: %s: %s", name, why);
+    field_message(errors, path, "FieldValueInvalid", "Invalid value: %s: %s", name, why);
     return false;
 }
 
@@ -372,6 +356,14 @@ bool check_resource_amount(struct field_errors *errors, const char *path, const 
     text = quantity_json(errors->arena, &q);
     if (q.nanos < 0) {
         field_invalid(errors, path, &text, "must be greater than or equal to 0");
+        return false;
+    }
+    if (q.nanos > AMOUNT_NANOS_MAX) {
+        field_invalid(errors, path, &text, AMOUNT_RULE);
+        return false;
+    }
+    if (streq(name, GPU_RESOURCE) && q.nanos > (__int128)POD_GPUS_MAX * 1000000000) {
+        field_invalid(errors, path, &text, "must be less than or equal to %d", POD_GPUS_MAX);
         return false;
     }
     if ((in_list(name, counted) || resource_is_extended(name)) && q.nanos % 1000000000 != 0) {

@@ -173,8 +173,8 @@ static void check_taints(struct field_errors *errors, const char *path, const st
             CLEANUP(buf_done) struct buf text = {0};
 
             json_write(&text, taint);
-            field_text(errors, at, "FieldValueDuplicate",
-                       "Duplicate value: %s: taints must be unique by key and effect pair", text.data);
+            field_message(errors, at, "FieldValueDuplicate",
+                          "Duplicate value: %s: taints must be unique by key and effect pair", text.data);
         }
         json_set_bool(errors->arena, seen, pair, true);
     }

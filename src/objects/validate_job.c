@@ -1,26 +1,24 @@
 /* Jobs: counts, the selector, the template, and what stays fixed once a job exists. */
+#include "objects/names.h"
 #include "objects/rules.h"
 
-#define INDEXED_PARALLELISM_MAX 100000
-#define FAILED_INDEXES_MAX      100000
-#define FAILURE_RULES_MAX       20
-#define SUCCESS_RULES_MAX       20
-#define MANAGED_BY_MAX          63
-#define EXIT_CODES_MAX          255
-#define NO_MATCH                "`selector` does not match template `labels`"
+#define FAILED_INDEXES_MAX 100000
+#define FAILURE_RULES_MAX  20
+#define SUCCESS_RULES_MAX  20
+#define MANAGED_BY_MAX     63
+#define EXIT_CODES_MAX     255
+#define NO_MATCH           "`selector` does not match template `labels`"
 
 static void check_indexed(struct field_errors *errors, const struct json *spec)
 {
     const struct json *completions = json_get(spec, "completions");
-    const struct json *parallelism = json_get(spec, "parallelism");
     const struct json *failed = json_get(spec, "maxFailedIndexes");
 
     if (!json_present(completions))
         field_required(errors, "spec.completions", "when completion mode is Indexed");
-    if (json_int(parallelism, 0) > INDEXED_PARALLELISM_MAX)
-        field_invalid(errors, "spec.parallelism", parallelism,
-                      "must be less than or equal to %d when completion mode is Indexed",
-                      INDEXED_PARALLELISM_MAX);
+    if (json_int(completions, 0) > JOB_INDEXES_MAX)
+        field_invalid(errors, "spec.completions", completions,
+                      "must be less than or equal to %d when completion mode is Indexed", JOB_INDEXES_MAX);
     if (json_present(completions) && json_int(failed, 0) > json_int(completions, 0))
         field_invalid(errors, "spec.maxFailedIndexes", failed, "must be less than or equal to completions");
     if (json_int(failed, 0) > FAILED_INDEXES_MAX)
@@ -109,11 +107,11 @@ static void check_failure_rule(struct field_errors *errors, const char *path, co
     if (json_present(codes))
         check_exit_codes(errors, AT(errors, "%s.onExitCodes", path), codes, json_at(spec, "template.spec"));
     if (json_present(codes) && conditions)
-        field_text(errors, path, "FieldValueInvalid",
-                   "Invalid value: specifying both OnExitCodes and OnPodConditions is not supported");
+        field_message(errors, path, "FieldValueInvalid",
+                      "Invalid value: specifying both OnExitCodes and OnPodConditions is not supported");
     if (!json_present(codes) && !conditions)
-        field_text(errors, path, "FieldValueInvalid",
-                   "Invalid value: specifying one of OnExitCodes and OnPodConditions is required");
+        field_message(errors, path, "FieldValueInvalid",
+                      "Invalid value: specifying one of OnExitCodes and OnPodConditions is required");
 }
 
 static void check_policies(struct field_errors *errors, const struct json *spec)
@@ -206,8 +204,8 @@ static void check_job_selector(struct field_errors *errors, const struct json *d
     if (labels)
         field_invalid(errors, "spec.template.metadata.labels", labels, NO_MATCH);
     else
-        field_text(errors, "spec.template.metadata.labels", "FieldValueInvalid",
-                   "Invalid value: map[string]string(nil): " NO_MATCH);
+        field_message(errors, "spec.template.metadata.labels", "FieldValueInvalid",
+                      "Invalid value: map[string]string(nil): " NO_MATCH);
 }
 
 /* ---- changes ---- */
@@ -308,6 +306,9 @@ void validate_job(const struct rule_ctx *ctx, const struct json *doc, const stru
         check_generated(errors, doc);
     for (size_t i = 0; i < ARRAY_LEN(counts); i++)
         check_not_negative(errors, AT(errors, "spec.%s", counts[i]), json_get(spec, counts[i]));
+    if (json_int(json_get(spec, "parallelism"), 0) > JOB_PARALLELISM_MAX)
+        field_invalid(errors, "spec.parallelism", json_get(spec, "parallelism"),
+                      "must be less than or equal to %d", JOB_PARALLELISM_MAX);
     if (json_present(json_get(spec, "maxFailedIndexes")) &&
         !json_present(json_get(spec, "backoffLimitPerIndex")))
         field_required(errors, "spec.backoffLimitPerIndex", "when maxFailedIndexes is specified");

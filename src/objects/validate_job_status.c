@@ -27,7 +27,7 @@ static int64_t count_of(const struct json *status, const char *key)
 
 static void condition_error(struct status_check *check, const char *what)
 {
-    field_text(check->errors, "status.conditions", "FieldValueInvalid", "Invalid value: %s", what);
+    field_message(check->errors, "status.conditions", "FieldValueInvalid", "Invalid value: %s", what);
 }
 
 static void count_error(struct status_check *check, const char *key, const char *what)
@@ -49,8 +49,8 @@ static void completion_error(struct status_check *check, const char *what)
     mark = strchr(text, 'Z');
     if (mark)
         *mark = 0;
-    field_text(check->errors, "status.completionTime", "FieldValueInvalid", "Invalid value: %s +0000 UTC: %s",
-               text, what);
+    field_message(check->errors, "status.completionTime", "FieldValueInvalid",
+                  "Invalid value: %s +0000 UTC: %s", text, what);
 }
 
 static void check_uncounted(struct status_check *check)

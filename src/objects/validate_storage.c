@@ -1,4 +1,5 @@
 /* Claims, volumes and storage classes. */
+#include "objects/names.h"
 #include "objects/rules.h"
 
 #define PARAMETERS_MAX       512
@@ -33,10 +34,10 @@ static void check_positive_amount(struct field_errors *errors, const char *path,
     struct quantity q;
     struct json text;
 
-    if (!quantity_from_json(value, &q) || q.nanos > 0)
+    if (!quantity_from_json(value, &q) || (q.nanos > 0 && q.nanos <= AMOUNT_NANOS_MAX))
         return;
     text = quantity_json(errors->arena, &q);
-    field_invalid(errors, path, &text, "must be greater than zero");
+    field_invalid(errors, path, &text, "%s", q.nanos > 0 ? AMOUNT_RULE : "must be greater than zero");
 }
 
 static void check_class_name(struct field_errors *errors, const struct json *spec)
@@ -141,8 +142,8 @@ static void check_only_storage(struct field_errors *errors, const struct json *c
     if (json_present(capacity))
         field_unsupported(errors, "spec.capacity", capacity, only_storage);
     else
-        field_text(errors, "spec.capacity", "FieldValueNotSupported",
-                   "Unsupported value: core.ResourceList(nil): supported values: \"storage\"");
+        field_message(errors, "spec.capacity", "FieldValueNotSupported",
+                      "Unsupported value: core.ResourceList(nil): supported values: \"storage\"");
 }
 
 void validate_pv(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,

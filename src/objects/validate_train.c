@@ -6,6 +6,7 @@
 
 #define GPUS_MAX   4096
 #define EPOCHS_MAX 1000000000
+#define PORTS_MAX  100 /* pairs of portMapping */
 
 /* ---- training jobs ---- */
 
@@ -24,6 +25,7 @@ static void check_folder(struct field_errors *errors, const char *path, const st
 static void check_port_mapping(struct field_errors *errors, const struct json *value)
 {
     struct str rest = json_str(value), pair;
+    size_t count = 0;
 
     if (!rest.len)
         return;
@@ -35,6 +37,10 @@ static void check_port_mapping(struct field_errors *errors, const struct json *v
             node < 1 || node > UINT16_MAX || container < 1 || container > UINT16_MAX) {
             field_invalid(errors, "spec.portMapping", value,
                           "must be nodePort:containerPort pairs, separated by commas (e.g. '31346:6006')");
+            return;
+        }
+        if (++count > PORTS_MAX) {
+            field_invalid(errors, "spec.portMapping", value, "must have no more than %d pairs", PORTS_MAX);
             return;
         }
     }
@@ -78,8 +84,12 @@ static void check_training_counts(struct field_errors *errors, const struct json
             field_invalid(errors, AT(errors, "spec.%s", counts[i].key), value, "must be no more than %lld",
                           (long long)counts[i].max);
     }
-    if (json_present(hours) && !(json_is(hours, JSON_REAL) ? hours->real > 1 : json_int(hours, 0) > 1))
+    if (json_present(hours) &&
+        !(json_is(hours, JSON_REAL) ? hours->real > 1 : json_int(hours, TRAIN_HOURS_MAX) > 1))
         field_invalid(errors, "spec.estimatedHours", hours, "must be greater than 1");
+    else if (json_is(hours, JSON_REAL) ? hours->real > TRAIN_HOURS_MAX
+                                       : json_is(hours, JSON_BIG) || json_int(hours, 0) > TRAIN_HOURS_MAX)
+        field_invalid(errors, "spec.estimatedHours", hours, "must be no more than %d", TRAIN_HOURS_MAX);
     if (json_bool(json_get(spec, "singleGPU")) && json_int(gpus, 1) > 1)
         field_invalid(errors, "spec.maxGPUs", gpus, "must be 1 when `singleGPU` is true");
     if (json_present(least) &&
@@ -92,10 +102,10 @@ static void check_amount(struct field_errors *errors, const char *path, const st
     struct quantity q;
     struct json text;
 
-    if (!quantity_from_json(value, &q) || q.nanos > 0)
+    if (!quantity_from_json(value, &q) || (q.nanos > 0 && q.nanos <= AMOUNT_NANOS_MAX))
         return;
     text = quantity_json(errors->arena, &q);
-    field_invalid(errors, path, &text, "must be greater than zero");
+    field_invalid(errors, path, &text, "%s", q.nanos > 0 ? AMOUNT_RULE : "must be greater than zero");
 }
 
 static void check_training_update(struct field_errors *errors, const struct json *spec,
@@ -163,22 +173,30 @@ static const struct json *values_of(struct field_errors *errors, const char *pat
     return parsed;
 }
 
-/* Each description says first whether the value must be given. */
-static void check_descriptions(struct field_errors *errors, const char *path, const struct json *value)
+/* Each description says first whether the value must be given. The path grows and shrinks in place: one of
+ * its own for each value would be as many copies of a long key as there are values below it. */
+static void check_descriptions(struct field_errors *errors, struct buf *path, const struct json *value)
 {
-    size_t i = 0;
+    size_t i = 0, len = path->len;
 
-    JSON_EACH_MEMBER(value, member)
-        check_descriptions(errors, AT(errors, "%s.%s", path, member->key), &member->value);
-    JSON_EACH(value, item)
-        check_descriptions(errors, AT(errors, "%s[%zu]", path, i++), item);
+    JSON_EACH_MEMBER(value, member) {
+        buf_putc(path, '.');
+        buf_add(path, member->key, member->key_len);
+        check_descriptions(errors, path, &member->value);
+        path->len = len;
+    }
+    JSON_EACH(value, item) {
+        buf_printf(path, "[%zu]", i++);
+        check_descriptions(errors, path, item);
+        path->len = len;
+    }
     if (json_is(value, JSON_OBJECT) || json_is(value, JSON_ARRAY))
         return;
     if (json_is(value, JSON_NULL)) /* `model:` with nothing below: a map of anything */
         return;
     if (!starts_with(json_string_or(value, ""), "(Required)") &&
         !starts_with(json_string_or(value, ""), "(Optional)"))
-        field_invalid(errors, path, value, "must begin with '(Required)' or '(Optional)'");
+        field_invalid(errors, path->data, value, "must begin with '(Required)' or '(Optional)'");
 }
 
 void validate_task_definition(const struct rule_ctx *ctx, const struct json *doc, const struct json *old,
@@ -199,8 +217,12 @@ void validate_task_definition(const struct rule_ctx *ctx, const struct json *doc
             continue;
         if (values->type != JSON_OBJECT)
             field_invalid(errors, path, value, "must be an object, or YAML text of one");
-        else if (i == 2)
-            check_descriptions(errors, path, values);
+        else if (i == 2) {
+            CLEANUP(buf_done) struct buf at = {0};
+
+            buf_puts(&at, path);
+            check_descriptions(errors, &at, values);
+        }
     }
 }
 

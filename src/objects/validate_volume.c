@@ -185,14 +185,14 @@ void check_volumes(struct pod_check *check)
         const char *path = AT(errors, "%s.volumes[%zu]", check->path, i++);
         const char *name_path = AT(errors, "%s.name", path);
         const struct json *name = json_get(volume, "name");
-        size_t before = json_len(errors->causes);
+        size_t before = errors->count;
 
         check_volume_source(errors, path, volume, others);
         if (check_required(errors, name_path, name))
             check_text(errors, name_path, name, rule_dns_label);
         if (json_get(check->volumes, json_string_or(name, "")))
             field_duplicate(errors, name_path, name);
-        if (json_len(errors->causes) == before)
+        if (errors->count == before)
             json_set(errors->arena, check->volumes, json_string_or(name, ""), *volume);
     }
 }

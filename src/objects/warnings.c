@@ -3,9 +3,9 @@
  * mostly a program, and would not read it. */
 #include "objects/rules.h"
 
-#define MANY_COMPLETIONS 100000 /* of indexed jobs, with … */
-#define MANY_AT_ONCE     10000
-#define NANOS_PER_UNIT   1000000000
+#define NANOS_PER_UNIT 1000000000
+#define WARNINGS_MAX   100  /* about one object */
+#define WARNING_BYTES  1024 /* of one; the rest is cut off */
 
 static const struct {
     const char *name;
@@ -47,9 +47,13 @@ __attribute__((format(printf, 2, 3))) static void say(const struct say *to, cons
     CLEANUP(buf_done) struct buf text = {0};
     va_list ap;
 
+    if (json_len(to->warnings) >= WARNINGS_MAX)
+        return;
     va_start(ap, fmt);
     buf_vprintf(&text, fmt, ap);
     va_end(ap);
+    if (text.len > WARNING_BYTES)
+        text.len = utf8_valid_len((struct str){text.data, WARNING_BYTES});
     json_push(to->arena, to->warnings, json_of_str(to->arena, buf_view(&text)));
 }
 
@@ -74,16 +78,17 @@ static void say_old_names(const struct say *to, const struct json *spec, const s
 /* Items of one key, of which the later say nothing new. */
 static void say_repeated(const struct say *to, const struct json *spec, const char *list, const char *key)
 {
-    const struct json *items = json_get(spec, list);
+    struct json *seen = json_new_object(to->arena);
+    size_t i = 0;
 
-    for (size_t i = 0; i < json_len(items); i++) {
-        const char *value = json_string_or(json_get(json_item(items, i), key), "");
-        size_t k = 0;
+    JSON_EACH(json_get(spec, list), item) {
+        const char *value = json_string_or(json_get(item, key), "");
+        size_t at = i++;
 
-        while (k < i && !streq(json_string_or(json_get(json_item(items, k), key), ""), value))
-            k++;
-        if (k < i)
-            say(to, "%sspec.%s[%zu].%s: duplicate %s \"%s\"", to->path, list, i, key, key, value);
+        if (json_get(seen, value))
+            say(to, "%sspec.%s[%zu].%s: duplicate %s \"%s\"", to->path, list, at, key, key, value);
+        else
+            json_set_bool(to->arena, seen, value, true);
     }
 }
 
@@ -241,13 +246,6 @@ void warnings_job(const struct rule_ctx *ctx, const struct json *doc, const stru
     if (old)
         return;
     say_name(&to, doc, "Pod names and hostnames");
-    if (streq(json_get_string(spec, "completionMode"), "Indexed") &&
-        json_int(json_get(spec, "completions"), 0) > MANY_COMPLETIONS &&
-        json_int(json_get(spec, "parallelism"), 0) > MANY_AT_ONCE)
-        say(&to,
-            "spec: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher "
-            "than 10^4, Kubernetes might not be able to track completedIndexes when a big number of "
-            "indexes fail");
     say_pod(&to, json_at(spec, "template.spec"), json_at(spec, "template.metadata.annotations"));
 }
 
@@ -292,18 +290,20 @@ void dedup_owners(const struct rule_ctx *ctx, struct json *metadata)
     struct json *owners = json_get(metadata, "ownerReferences");
     struct say to = {.arena = ctx->arena, .warnings = ctx->warnings, .path = ""};
     struct json *seen = json_new_object(ctx->arena);
+    uint32_t kept = 0;
 
-    for (size_t i = 0; i < json_len(owners);) {
-        const char *uid = json_string_or(json_get(json_item(owners, i), "uid"), "");
+    JSON_EACH(owners, owner) {
+        const char *uid = json_string_or(json_get(owner, "uid"), "");
 
         if (!json_get(seen, uid)) {
             json_set_bool(ctx->arena, seen, uid, true);
-            i++;
-            continue;
+            owners->items->v[kept++] = *owner;
+        } else if (repeated.len < WARNING_BYTES) {
+            buf_printf(&repeated, "%s%s", repeated.len ? ", " : "", uid);
         }
-        buf_printf(&repeated, "%s%s", repeated.len ? ", " : "", uid);
-        json_remove_item(owners, i);
     }
+    if (json_is(owners, JSON_ARRAY))
+        owners->len = kept;
     if (repeated.len && ctx->warnings)
         say(&to,
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in "

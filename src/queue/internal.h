@@ -45,7 +45,7 @@ struct unit {
     bool seen;         /* explained at least once */
     bool gone;         /* its object is gone */
     bool write;        /* its status is to be written at the end of the turn */
-    bool limited;
+    uint64_t limited;  /* cards of its pod whose memory the kernel limits, a bit each */
     bool bad_priority;
     bool noticed;         /* its object says that it is to be stopped */
     char *pod;            /* uid of its pod, or of the first pod of its run */

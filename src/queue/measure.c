@@ -19,6 +19,11 @@ static void record_memory(struct queue *queue, struct unit *unit, int64_t now)
     store_record(queue->store, &record);
 }
 
+static uint64_t card_bit(uint32_t card)
+{
+    return UINT64_C(1) << card;
+}
+
 static struct slot slot_of(const struct unit *unit, uint32_t node, uint32_t card)
 {
     const struct placement *at = &unit_w(unit)->placement;
@@ -39,9 +44,10 @@ static void one_memory(struct queue *queue, uint32_t node, const struct queue_me
         return;
     slot = slot_of(unit, node, memory->card);
     peak = unit->life->peak_mib;
-    if (slot.mib && !unit->limited && queue->config.limit && unit->life->asked_mib &&
-        !unit_w(unit)->demand.exclusive)
-        unit->limited = queue->config.limit(queue->config.arg, memory->pod_uid, memory->card, slot.mib);
+    if (slot.mib && memory->card < NODE_GPUS_MAX && !(unit->limited & card_bit(memory->card)) &&
+        queue->config.limit && unit->life->asked_mib && !unit_w(unit)->demand.exclusive &&
+        queue->config.limit(queue->config.arg, memory->pod_uid, memory->card, slot.mib))
+        unit->limited |= card_bit(memory->card);
     (void)queue_step(
         queue, &(struct life_event){.type = LIFE_MEMORY, .id = unit->id, .slot = slot, .mib = memory->mib},
         NULL);

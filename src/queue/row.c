@@ -318,7 +318,7 @@ static void set_size(struct row *row)
         f->gpus_max += w->demand.max_gpus;
         f->shared = f->shared || ((*it)->life && life_shared(row->queue->life, (*it)->life));
         share = share || (w->demand.mib && !w->demand.exclusive);
-        limited = limited || (*it)->limited;
+        limited = limited || (*it)->limited != 0;
         if ((*it)->life && (*it)->life->peak_mib > peak)
             peak = (*it)->life->peak_mib;
     }

@@ -5,8 +5,9 @@
 #include "control/util.h"
 #include "queue/internal.h"
 
-#define MIB_MAX    (1 << 30)
-#define EPOCHS_MAX 1000000000
+#define MIB_MAX         (1 << 30)
+#define EPOCHS_MAX      1000000000
+#define GPU_SECONDS_MAX 1e12 /* 31,000 years of one GPU */
 
 void set_string(char **member, const char *text)
 {
@@ -100,6 +101,7 @@ void unit_set_pod(struct queue *queue, struct unit *unit, const char *pod_uid)
         return;
     if (unit->pod)
         map_remove(queue->by_pod, str_from(unit->pod));
+    unit->limited = 0;
     set_string(&unit->pod, pod_uid);
     if (pod_uid)
         map_set(queue->by_pod, str_from(pod_uid), unit);
@@ -403,8 +405,8 @@ static void training_gpus(struct queue *queue, const struct json *spec, struct d
 
 static void training_demand(struct queue *queue, const struct json *spec, struct life_desc *ret)
 {
-    struct demand demand = {
-        .each = {amount_of(json_get(spec, "cpu"), true), amount_of(json_get(spec, "memory"), false) >> 20}};
+    struct demand demand = {.each = {amount_of(json_get(spec, "cpu"), AMOUNT_MILLI),
+                                     amount_of(json_get(spec, "memory"), AMOUNT_MIB)}};
     int64_t mib = json_int(json_get(spec, "estimatedMemoryMiB"), 0);
 
     training_gpus(queue, spec, &demand);
@@ -414,11 +416,14 @@ static void training_demand(struct queue *queue, const struct json *spec, struct
     ret->w.demand = demand;
 }
 
-static int64_t seconds_ms(const struct json *value)
+/* Thousandths of a number as anybody may have stored it, cut at max. */
+static int64_t milli_of(const struct json *value, double max)
 {
-    if (json_is(value, JSON_REAL))
-        return (int64_t)(value->real * 1000);
-    return json_int(value, 0) * 1000;
+    double n = json_is(value, JSON_REAL)  ? value->real
+               : json_is(value, JSON_BIG) ? max
+                                          : (double)json_int(value, 0);
+
+    return n > 0 ? (int64_t)((n < max ? n : max) * 1000) : 0;
 }
 
 void unit_describe_training(struct queue *queue, struct unit *unit, const struct object *object,
@@ -433,10 +438,10 @@ void unit_describe_training(struct queue *queue, struct unit *unit, const struct
     ret->w.epochs_total = count_of(json_get(spec, "maxEpochs"), 1);
     if (ret->w.epochs_total == 1 && json_len(json_get(spec, "command")))
         ret->w.epochs_total = 0; /* a command of which no epochs are known: it has no last one */
-    ret->w.declared_ms = seconds_ms(json_get(spec, "estimatedHours")) * 3600;
+    ret->w.declared_ms = milli_of(json_get(spec, "estimatedHours"), TRAIN_HOURS_MAX) * 3600;
     ret->w.deadline_ms = time_of(json_get(spec, "deadline"), 0) / NSEC_PER_MSEC;
     ret->row = unit->uid;
-    ret->batch_size = (uint32_t)json_int(json_get(spec, "batchSize"), 0);
+    ret->batch_size = count_of(json_get(spec, "batchSize"), 0);
     ret->training_set = (uint64_t)json_int(json_get(spec, "trainingSetSize"), 0);
     ret->image = json_string_or(json_get(spec, "image"), "");
     ret->script = json_get_string(spec, "scriptPath");
@@ -530,7 +535,7 @@ void unit_saved_training(struct queue *queue, struct unit *unit, const struct js
     ret->w.epochs_done = count_of(json_get(status, "epochsDone"), 0);
     ret->w.restarts = (uint32_t)json_int(json_get(status, "restarts"), 0);
     ret->w.probes = (uint32_t)json_int(json_get(status, "probes"), 0);
-    ret->w.attained_gpu_ms = (uint64_t)seconds_ms(json_get(status, "gpuSeconds"));
+    ret->w.attained_gpu_ms = (uint64_t)milli_of(json_get(status, "gpuSeconds"), GPU_SECONDS_MAX);
     ret->w.started_ms = time_ms(status, "runStarted");
     ret->w.saved_ms = ret->epoch_at_ms = time_ms(status, "epochEnded");
     ret->w.not_before_ms = time_ms(status, "notBefore");
@@ -544,9 +549,9 @@ void unit_saved_training(struct queue *queue, struct unit *unit, const struct js
         ret->iterations = ret->steps_done - ret->run_first_step;
     ret->refusals = (uint32_t)json_int(json_get(status, "refusals"), 0);
     ret->peak_mib = json_int(json_get(status, "peakMemoryMiB"), 0);
-    ret->lost_ms = seconds_ms(json_get(status, "lostSeconds"));
-    ret->waited_ms = seconds_ms(json_get(status, "waitedSeconds"));
-    ret->ran_ms = seconds_ms(json_get(status, "ranSeconds"));
+    ret->lost_ms = milli_of(json_get(status, "lostSeconds"), GPU_SECONDS_MAX);
+    ret->waited_ms = milli_of(json_get(status, "waitedSeconds"), GPU_SECONDS_MAX);
+    ret->ran_ms = milli_of(json_get(status, "ranSeconds"), GPU_SECONDS_MAX);
     ret->placed_ms = time_ms(status, "runPlaced");
     ret->first_start_ms = time_ms(status, "startTime");
     ret->since_ms = time_ms(status, "phaseSince");

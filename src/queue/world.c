@@ -32,7 +32,7 @@ static void read_labels(struct arena *arena, const struct json *doc, struct node
 static void read_cards(struct arena *arena, const struct json *doc, struct node *node)
 {
     const char *text = annotation_get(doc, NODE_CARDS_ANNOTATION);
-    int64_t count = amount_of(json_get(json_at(doc, "status.allocatable"), GPU_RESOURCE), false);
+    int64_t count = amount_of(json_get(json_at(doc, "status.allocatable"), GPU_RESOURCE), AMOUNT_ONES);
     struct gpu *cards = arena_zalloc(arena, sizeof(*cards) * NODE_GPUS_MAX);
     struct json *list = NULL;
 
@@ -45,7 +45,7 @@ static void read_cards(struct arena *arena, const struct json *doc, struct node 
                                  .mem_mib = (uint32_t)json_int(json_get(it, "mib"), CARD_MIB),
                                  .declared = json_bool(json_get(it, "declared")),
                                  .failed = json_bool(json_get(it, "failed"))};
-    while (node->gpu_count < (uint32_t)count && node->gpu_count < NODE_GPUS_MAX)
+    while ((int64_t)node->gpu_count < count && node->gpu_count < NODE_GPUS_MAX)
         cards[node->gpu_count++] = (struct gpu){.mem_mib = CARD_MIB};
     node->gpus = cards;
 }
@@ -63,8 +63,8 @@ static void read_node(struct queue *queue, uint32_t i, const struct json *doc, s
         return;
     read_labels(arena, doc, node);
     read_cards(arena, doc, node);
-    node->capacity.cpu_milli = amount_of(json_at(doc, "status.allocatable.cpu"), true);
-    node->capacity.mem_mib = amount_of(json_at(doc, "status.allocatable.memory"), false) >> 20;
+    node->capacity.cpu_milli = amount_of(json_at(doc, "status.allocatable.cpu"), AMOUNT_MILLI);
+    node->capacity.mem_mib = amount_of(json_at(doc, "status.allocatable.memory"), AMOUNT_MIB);
     JSON_EACH(json_at(doc, "status.addresses"), it)
         if (streq(json_get_string(it, "type"), "InternalIP"))
             set_string(&of->address, json_get_string(it, "address"));

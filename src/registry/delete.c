@@ -133,6 +133,13 @@ void registry_on_delete(struct registry *registry,
     registry->on_delete_arg = arg;
 }
 
+/* Somebody who says what is to become of the dependents changes what was said before, as Kubernetes has it.
+ */
+static bool chosen_by_person(const struct write *write, const struct delete_options *options)
+{
+    return write->who && options->propagation == PROPAGATE_BACKGROUND;
+}
+
 /* Marks the object as on its way out; true when that changed it. */
 static bool mark_deleting(const struct write *write, const struct kind *kind, struct json *doc, int64_t grace)
 {
@@ -170,12 +177,13 @@ int registry_delete(struct registry *registry, const struct write *write, const 
     meta = json_get(doc, "metadata");
     grace = grace_of(kind, doc, options);
     propagation = propagation_of(write, kind, options->propagation);
-    if (propagation == PROPAGATE_FOREGROUND || propagation == PROPAGATE_ORPHAN) {
-        size_t before = json_len(json_get(meta, "finalizers"));
+    if (propagation == PROPAGATE_FOREGROUND || propagation == PROPAGATE_ORPHAN ||
+        chosen_by_person(write, options)) {
+        const struct json *before = json_copy(write->arena, json_get(meta, "finalizers"));
 
         set_finalizer(write->arena, meta, "foregroundDeletion", propagation == PROPAGATE_FOREGROUND);
         set_finalizer(write->arena, meta, "orphan", propagation == PROPAGATE_ORPHAN);
-        changed = json_len(json_get(meta, "finalizers")) != before;
+        changed = !json_equal(before, json_get(meta, "finalizers"));
     }
     held = json_len(json_get(meta, "finalizers")) > 0;
     if (kind->id == KIND_NAMESPACE && json_len(json_at(doc, "spec.finalizers"))) {

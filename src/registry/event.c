@@ -8,6 +8,9 @@
 
 #define EVENT_TIME_DIGITS 13 /* microseconds since 1970 */
 #define EVENT_HASH_DIGITS 8
+#define EVENT_NAME_MAX    253 /* of the whole name, as of any object */
+/* Bytes of the object's name that fit before the dot, the time and the hash. */
+#define EVENT_ABOUT_MAX (EVENT_NAME_MAX - 1 - EVENT_TIME_DIGITS - EVENT_HASH_DIGITS)
 
 struct repeat {
     const char *time;
@@ -57,7 +60,7 @@ static struct json *event_document(struct arena *arena, const struct object *abo
 static const struct object *find_said(struct registry *registry, const char *ns, const char *about,
                                       const char *hash)
 {
-    CLEANUP(free) char *prefix = mem_printf("%s.", about);
+    CLEANUP(free) char *prefix = mem_printf("%.*s.", EVENT_ABOUT_MAX, about);
     struct store_slice all = store_list(registry->store, KIND_EVENT, ns);
 
     for (size_t i = store_slice_after(all, ns, prefix); i < all.len; i++) {
@@ -99,8 +102,8 @@ void registry_event(struct registry *registry, const struct object *about, const
         registry_edit_object(registry, &write, there, count_up, &repeat, &written);
         return;
     }
-    name = arena_printf(&arena, "%s.%0*llx%s", about->name, EVENT_TIME_DIGITS, (unsigned long long)now / 1000,
-                        hash);
+    name = arena_printf(&arena, "%.*s.%0*llx%s", EVENT_ABOUT_MAX, about->name, EVENT_TIME_DIGITS,
+                        (unsigned long long)now / 1000, hash);
     registry_create(registry, &write, kind_by_id(KIND_EVENT), ns,
                     event_document(&arena, about, name, ns, type, reason, message.data, time), &written);
 }

@@ -720,10 +720,11 @@ int db_last_record(struct db *db, int64_t *ret, struct err *err)
 
     if (sqlite3_prepare_v2(db->sql, "SELECT max(seq) FROM record", -1, &stmt, NULL) != SQLITE_OK)
         return sql_error(db, err, "read the records");
-    rc = sqlite3_step(stmt);
-    *ret = rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
+    rc = sqlite3_step(stmt); /* one row always, of NULL where there is no record */
+    if (rc == SQLITE_ROW)
+        *ret = sqlite3_column_int64(stmt, 0);
     sqlite3_finalize(stmt);
-    return 0;
+    return rc == SQLITE_ROW ? 0 : sql_error(db, err, "read the records");
 }
 
 #define RECORDS_SQL                                                                                          \

@@ -13,9 +13,16 @@
 
 struct slot;
 
+/* One of an owner's dependents: which of the slot's memberships this is, so that both ends are found at
+ * once however many owners and dependents there are. */
+struct dependent {
+    struct slot *slot;
+    size_t at;
+};
+
 struct owner {
     char *uid;
-    VEC(struct slot *) dependents;
+    VEC(struct dependent) dependents;
 };
 
 struct membership {
@@ -122,16 +129,8 @@ static void slot_join(struct index *index, struct slot *slot, const struct objec
         struct owner *owner = owner_need(index, object->owners[i]);
 
         slot->owners[i] = (struct membership){owner, owner->dependents.len};
-        vec_push(&owner->dependents, slot);
+        vec_push(&owner->dependents, (struct dependent){slot, i});
     }
-}
-
-/* Owner references of one object may name the same uid twice: which of its memberships is this? */
-static void membership_moved(struct slot *slot, const struct owner *owner, size_t from, size_t to)
-{
-    for (size_t i = 0; i < slot->owner_count; i++)
-        if (slot->owners[i].owner == owner && slot->owners[i].place == from)
-            slot->owners[i].place = to;
 }
 
 static void slot_leave(struct index *index, struct slot *slot)
@@ -139,10 +138,10 @@ static void slot_leave(struct index *index, struct slot *slot)
     for (size_t i = 0; i < slot->owner_count; i++) {
         struct owner *owner = slot->owners[i].owner;
         size_t place = slot->owners[i].place, last = owner->dependents.len - 1;
-        struct slot *moved = owner->dependents.v[last];
+        struct dependent moved = owner->dependents.v[last];
 
         owner->dependents.v[place] = moved;
-        membership_moved(moved, owner, last, place);
+        moved.slot->owners[moved.at].place = place;
         if (--owner->dependents.len == 0) {
             map_remove(index->owners, str_from(owner->uid));
             vec_done(&owner->dependents);
@@ -281,5 +280,5 @@ void index_dependents(const struct index *index, const char *uid,
     if (!owner)
         return;
     VEC_EACH(&owner->dependents, it)
-        fn(arg, (*it)->object);
+        fn(arg, it->slot->object);
 }

@@ -1,8 +1,11 @@
 /* What a template may render to: objects of a few kinds, in the caller's own namespace, that the kernel can
  * start. */
 #include "base/mem.h"
+#include "objects/object_doc.h"
 #include "registry/access.h"
 #include "tasks/internal.h"
+
+#define TWIN "%s \"%s\"" /* kind and name: two documents of a task do not share them */
 
 /* What a task may make; in this order they are told to people. */
 static const int allowed[] = {KIND_JOB, KIND_TRAINING_JOB, KIND_POD,    KIND_CONFIG_MAP,
@@ -38,8 +41,8 @@ static int refuse_kind(const struct json *doc, size_t place, struct arena *arena
 struct strings {
     const struct tasks *tasks;
     const char *ns;
-    const struct json *docs;
-    const char *object; /* "Job \"x\"" */
+    const struct map *docs; /* KIND "NAME" → the document */
+    const char *object;     /* "Job \"x\"" */
     struct arena *arena;
     struct failure *failure;
 };
@@ -53,12 +56,9 @@ static size_t referenced(const struct strings *s, int kind_id, const struct json
     const struct json *value = NULL, *found = NULL;
     const struct object *there;
 
-    JSON_EACH(s->docs, it)
-        if (streq(json_get_string(it, "kind"), kind->name) &&
-            streq(json_at_string(it, "metadata.name"), name))
-            found = it;
+    found = map_get(s->docs, str_from(arena_printf(s->arena, TWIN, kind->name, name)));
     if (!found && (there = store_get(s->tasks->store, kind_id, s->ns, name)))
-        found = object_json(there, s->arena);
+        found = object_doc(there);
     value = json_get(json_get(found, "stringData"), key);
     if (value)
         return json_str(value).len;
@@ -132,12 +132,11 @@ static int check_strings(const struct strings *s, const struct kind *kind, const
 
 /* ---- all of it ---- */
 
-static int check_one(struct tasks *tasks, const struct tasks_request *request, const struct json *docs,
-                     struct json *doc, size_t place, struct arena *arena, struct failure *failure)
+static int check_form(const struct tasks_request *request, const struct json *doc, size_t place,
+                      struct arena *arena, struct failure *failure)
 {
     const struct kind *kind = check_kind(doc);
     const char *ns, *name;
-    struct strings strings = {tasks, request->ns, docs, NULL, arena, failure};
 
     if (!json_is(doc, JSON_OBJECT))
         return failure_set(failure, arena, 422, "Invalid", "document %zu is a %s, not an object", place,
@@ -154,19 +153,28 @@ static int check_one(struct tasks *tasks, const struct tasks_request *request, c
                            "document %zu: %s \"%s\" is for namespace \"%s\"; a task makes objects in its own "
                            "namespace (\"%s\") only",
                            place, kind->name, name, ns, request->ns);
-    strings.object = arena_printf(arena, "%s \"%s\"", kind->name, name);
+    return 0;
+}
+
+static int check_one(struct tasks *tasks, const struct tasks_request *request, const struct map *by_name,
+                     const struct json *doc, struct arena *arena, struct failure *failure)
+{
+    const struct kind *kind = check_kind(doc);
+    struct strings strings = {tasks, request->ns, by_name, NULL, arena, failure};
+
+    strings.object = arena_printf(arena, TWIN, kind->name, json_at_string(doc, "metadata.name"));
     return check_strings(&strings, kind, doc);
 }
 
-static int check_twins(const struct json *docs, struct arena *arena, struct failure *failure)
+/* Finds each document by its kind and name from now on. */
+static int check_twins(struct map *by_name, const struct json *docs, struct arena *arena,
+                       struct failure *failure)
 {
-    CLEANUP(map_free) struct map *seen = map_new();
-
     JSON_EACH(docs, it) {
-        const char *key = arena_printf(arena, "%s \"%s\"", json_string_or(json_get(it, "kind"), ""),
+        const char *key = arena_printf(arena, TWIN, json_string_or(json_get(it, "kind"), ""),
                                        json_string_or(json_at(it, "metadata.name"), ""));
 
-        if (map_set(seen, str_from(key), seen))
+        if (map_set(by_name, str_from(key), it))
             return failure_set(failure, arena, 422, "Invalid", "the template makes %s twice", key);
     }
     return 0;
@@ -175,6 +183,7 @@ static int check_twins(const struct json *docs, struct arena *arena, struct fail
 int check_documents(struct tasks *tasks, const struct tasks_request *request, struct json *docs,
                     struct arena *arena, struct failure *failure)
 {
+    CLEANUP(map_free) struct map *by_name = map_new();
     size_t place = 0;
 
     if (!json_len(docs))
@@ -183,7 +192,12 @@ int check_documents(struct tasks *tasks, const struct tasks_request *request, st
         return failure_set(failure, arena, 422, "Invalid", "the template rendered to more than %d objects",
                            TASKS_OBJECTS_MAX);
     JSON_EACH(docs, it)
-        if (check_one(tasks, request, docs, it, ++place, arena, failure) < 0)
+        if (check_form(request, it, ++place, arena, failure) < 0)
             return -1;
-    return check_twins(docs, arena, failure);
+    if (check_twins(by_name, docs, arena, failure) < 0)
+        return -1;
+    JSON_EACH(docs, it)
+        if (check_one(tasks, request, by_name, it, arena, failure) < 0)
+            return -1;
+    return 0;
 }

@@ -36,31 +36,44 @@ int values_read(const struct json *given, struct arena *arena, struct json **ret
     return 0;
 }
 
+static void merge_into(struct arena *arena, struct json *into, const struct json *over)
+{
+    JSON_EACH_MEMBER(over, it) {
+        struct str key = {it->key, it->key_len};
+        struct json *below = json_get_str(into, key);
+
+        if (json_is(&it->value, JSON_NULL) && below)
+            continue;
+        if (json_is(&it->value, JSON_OBJECT) && json_is(below, JSON_OBJECT))
+            merge_into(arena, below, &it->value);
+        else
+            json_set_str(arena, into, key, *json_copy(arena, &it->value));
+    }
+}
+
 struct json *values_merge(struct arena *arena, const struct json *under, const struct json *over)
 {
     struct json *merged = json_copy(arena, under);
 
     if (!json_is(merged, JSON_OBJECT))
         merged = json_new_object(arena);
-    JSON_EACH_MEMBER(over, it) {
-        struct str key = {it->key, it->key_len};
-        const struct json *below = json_get_str(merged, key);
-
-        if (json_is(&it->value, JSON_NULL) && below)
-            continue;
-        if (json_is(&it->value, JSON_OBJECT) && json_is(below, JSON_OBJECT))
-            json_set_str(arena, merged, key, *values_merge(arena, below, &it->value));
-        else
-            json_set_str(arena, merged, key, *json_copy(arena, &it->value));
-    }
+    merge_into(arena, merged, over);
     return merged;
 }
 
 /* ---- what is missing ---- */
 
+/* Where a value is, up to the whole of them: put together only for messages. */
+struct place {
+    const struct place *up;
+    struct str key; /* {NULL, 0}: of a list */
+    size_t index;
+};
+
 struct check {
     struct arena *arena;
     struct json *missing, *wrong;
+    size_t looks; /* at values, of VALUES_LOOKS_MAX */
 };
 
 static bool is_required(const struct json *leaf)
@@ -83,18 +96,47 @@ static struct str leaf_word(const struct json *leaf)
     return word.len ? word : (struct str){0};
 }
 
-static const char *below(struct check *check, const char *path, const char *key)
+static void put_path(struct buf *path, const struct place *place)
 {
-    return *path ? arena_printf(check->arena, "%s.%s", path, key) : arena_strdup(check->arena, key);
+    if (!place)
+        return;
+    put_path(path, place->up);
+    if (!place->key.s) {
+        buf_printf(path, "[%zu]", place->index);
+        return;
+    }
+    if (path->len)
+        buf_putc(path, '.');
+    buf_str(path, place->key);
+    if (path->len > VALUES_PATH_BYTES)
+        path->len = utf8_valid_len((struct str){path->data, VALUES_PATH_BYTES});
 }
 
-static void add(struct check *check, struct json *list, const char *text)
+static void add(struct check *check, struct json *list, const struct place *place, const char *what)
 {
-    if (json_len(list) < VALUES_PATHS_MAX)
-        json_push_string(check->arena, list, text);
+    CLEANUP(buf_done) struct buf text = {0};
+
+    if (json_len(list) >= VALUES_PATHS_MAX)
+        return;
+    put_path(&text, place);
+    buf_puts(&text, what);
+    json_push(check->arena, list, json_of_str(check->arena, buf_view(&text)));
 }
 
-static void check_value(struct check *check, const char *path, const struct json *description,
+/* Counts n looks. False: there were too many, which has been said. */
+static bool look(struct check *check, size_t n)
+{
+    bool before = check->looks <= VALUES_LOOKS_MAX;
+
+    check->looks += n;
+    if (check->looks <= VALUES_LOOKS_MAX)
+        return true;
+    if (before)
+        add(check, check->wrong, NULL, "there are too many values to check against the description");
+    return false;
+}
+
+static void check_value(struct check *check, const struct place *place, const struct json *description,
                         const struct json *value);
 
 static bool absent(const struct json *value)
@@ -102,68 +144,78 @@ static bool absent(const struct json *value)
     return !value || json_is(value, JSON_NULL);
 }
 
-static void check_map(struct check *check, const char *path, const struct json *description,
+static void check_map(struct check *check, const struct place *place, const struct json *description,
                       const struct json *value)
 {
     if (!absent(value) && !json_is(value, JSON_OBJECT)) {
-        add(check, check->wrong,
-            arena_printf(check->arena, "%s: must be a map, not a %s", path, json_type_name(value)));
+        add(check, check->wrong, place,
+            arena_printf(check->arena, ": must be a map, not a %s", json_type_name(value)));
         return;
     }
-    JSON_EACH_MEMBER(description, it)
-        check_value(check, below(check, path, it->key), &it->value,
-                    json_get_str(value, (struct str){it->key, it->key_len}));
+    JSON_EACH_MEMBER(description, it) {
+        struct place below = {.up = place, .key = {it->key, it->key_len}};
+
+        check_value(check, &below, &it->value, json_get_str(value, below.key));
+    }
 }
 
 /* Items that a described item is about: all of its type, or the one at its place. */
-static void check_item(struct check *check, const char *path, size_t place, const struct json *description,
-                       const struct json *list)
+static void check_item(struct check *check, const struct place *up, size_t place,
+                       const struct json *description, const struct json *list)
 {
     struct str type = leaf_word(json_get(description, "type"));
-    size_t i = 0, found = 0;
+    struct place item = {.up = up, .index = place};
+    const struct json *there = json_item(list, place);
+    size_t found = 0;
 
+    if (!type.s && there) {
+        check_value(check, &item, description, there);
+        return;
+    }
+    if (!look(check, json_len(list)))
+        return;
+    item.index = 0;
     JSON_EACH(list, it) {
-        if (type.s ? str_eq(json_str(json_get(it, "type")), type) : i == place) {
+        if (type.s && str_eq(json_str(json_get(it, "type")), type)) {
             found++;
-            check_value(check, arena_printf(check->arena, "%s[%zu]", path, i), description, it);
+            check_value(check, &item, description, it);
         }
-        i++;
+        item.index++;
     }
-    if (!found) {
-        const struct json *there = json_item(list, place);
-
-        /* an item at that place that does not say its type may be the one that is meant */
-        check_value(check, arena_printf(check->arena, "%s[%zu]", path, place), description,
+    item.index = place;
+    if (!found) /* an item at that place that does not say its type may be the one that is meant */
+        check_value(check, &item, description,
                     json_is(there, JSON_OBJECT) && absent(json_get(there, "type")) ? there : NULL);
-    }
 }
 
-static void check_value(struct check *check, const char *path, const struct json *description,
+static void check_value(struct check *check, const struct place *place, const struct json *description,
                         const struct json *value)
 {
-    size_t place = 0;
+    size_t item = 0;
 
+    if (!look(check, 1))
+        return;
     if (json_is(description, JSON_OBJECT)) {
-        check_map(check, path, description, value);
+        check_map(check, place, description, value);
     } else if (json_is(description, JSON_ARRAY)) {
         if (!absent(value) && !json_is(value, JSON_ARRAY)) {
-            add(check, check->wrong,
-                arena_printf(check->arena, "%s: must be a list, not a %s", path, json_type_name(value)));
+            add(check, check->wrong, place,
+                arena_printf(check->arena, ": must be a list, not a %s", json_type_name(value)));
             return;
         }
         JSON_EACH(description, it)
-            check_item(check, path, place++, it, value);
+            check_item(check, place, item++, it, value);
     } else if (is_required(description) && absent(value)) {
-        add(check, check->missing, path);
+        add(check, check->missing, place, "");
     }
 }
 
 void values_missing(const struct json *description, const struct json *values, struct arena *arena,
                     struct json *missing, struct json *wrong)
 {
-    struct check check = {arena, missing, wrong};
+    struct check check = {.arena = arena, .missing = missing, .wrong = wrong};
 
-    check_value(&check, "", description, values);
+    check_value(&check, NULL, description, values);
 }
 
 /* ---- schema ---- */

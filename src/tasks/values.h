@@ -6,8 +6,10 @@
 #include "base/err.h"
 #include "base/json.h"
 
-#define VALUES_TEXT_MAX  (1 << 20) /* bytes of YAML text of one of a definition's values */
-#define VALUES_PATHS_MAX 200       /* missing paths that are named */
+#define VALUES_TEXT_MAX   (1 << 20) /* bytes of YAML text of one of a definition's values */
+#define VALUES_PATHS_MAX  200       /* missing paths that are named */
+#define VALUES_PATH_BYTES 1024      /* of one of them; what is longer is cut */
+#define VALUES_LOOKS_MAX  1000000   /* at values and items, to check them against a description */
 
 /* An object, YAML text of one (line ends of any kind), or nothing (absent, null, empty text): an empty
  * object. ERR_INVALID otherwise. */

@@ -207,6 +207,27 @@ static void test_repeats_in_large_objects_are_found(void **state)
     assert_true(str_ends(buf_view(&dups), ",k499"));
 }
 
+/* Each repeat would keep its whole path. */
+static void test_paths_of_repeated_members_are_bounded(void **state)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    CLEANUP(buf_done) struct buf dups = {0};
+    struct json *value;
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        buf_printf(&text, "{\"%0*d\":", 1000, i);
+    buf_putc(&text, '{');
+    for (int i = 0; i < 100000; i++)
+        buf_puts(&text, "\"a\":0,");
+    buf_puts(&text, "\"b\":0}");
+    for (int i = 0; i < 100; i++)
+        buf_putc(&text, '}');
+    assert_int_equal(json_parse(buf_view(&text), &arena, &value, &dups, NULL), 0);
+    assert_true(dups.len > JSON_DUPS_BYTES);
+    assert_true(dups.len < text.len);
+}
+
 static void test_in_place_strings_point_into_the_text(void **state)
 {
     char text[] = "{\"plain\":\"value\",\"esc\":\"a\\nb\",\"n\":12345678901234567890}";
@@ -452,6 +473,7 @@ int main(void)
         TEST(test_depth_is_limited),
         TEST(test_repeated_members_are_named_and_the_last_wins),
         TEST(test_repeats_in_large_objects_are_found),
+        TEST(test_paths_of_repeated_members_are_bounded),
         TEST(test_in_place_strings_point_into_the_text),
         TEST(test_writing_is_valid_whatever_the_tree_holds),
         TEST(test_strings_of_any_length_are_escaped),

@@ -164,6 +164,29 @@ static void test_an_update_is_charged_its_difference(void **state)
         "used: requests.storage=2Gi, limited: requests.storage=3Gi");
 }
 
+/* Such claims were taken once; what they ask for is more than any quota, not less than nothing. */
+static void test_claims_beyond_reason_exceed_every_quota(void **state)
+{
+    struct bench *b = *state;
+    struct quota quota;
+    struct quota_usage usage;
+    struct resource_list used;
+    struct failure failure = {0};
+    struct quota_request request = {.kind = kind_by_id(KIND_PVC), .name = "p", .usage = &usage};
+
+    quota_read(from_yaml(b, "{metadata: {name: q}, spec: {hard: {requests.storage: 3Gi}}}"), &b->arena,
+               &quota);
+    quota_zero(&quota, &b->arena, &used);
+    quota_measure(request.kind, from_yaml(b, "{spec: {resources: {requests: {storage: 1e40}}}}"), &b->arena,
+                  &usage);
+    assert_int_equal(quota_admit(&quota, &used, &request, &b->arena, &failure), -1);
+    quota_add(&quota, &usage, 0, &used);
+    quota_add(&quota, &usage, 0, &used);
+    quota_measure(request.kind, from_yaml(b, "{spec: {resources: {requests: {storage: '1'}}}}"), &b->arena,
+                  &usage);
+    assert_int_equal(quota_admit(&quota, &used, &request, &b->arena, &failure), -1);
+}
+
 static void test_a_pod_stuck_in_its_end_stops_counting(void **state)
 {
     struct bench *b = *state;
@@ -381,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_quotas),
         T(test_an_update_is_charged_its_difference),
+        T(test_claims_beyond_reason_exceed_every_quota),
         T(test_a_pod_stuck_in_its_end_stops_counting),
         T(test_quota_status_is_written_when_it_changes),
         T(test_limits),

@@ -272,6 +272,53 @@ static void test_many_pods_take_several_looks(void **state)
                      JOB_CREATES_MAX);
 }
 
+/* Stored when more was allowed: it ends instead of taking memory for every index. */
+static void test_a_job_of_too_many_indexes_ends(void **state)
+{
+    struct bench *b = *state;
+    struct job_view view = {.now = now_ns()};
+    struct job_pod pod;
+
+    view.job = object_from(b, KIND_JOB,
+                           "{metadata: {name: j}, spec: {completions: 2147483647, parallelism: 5, "
+                           "completionMode: Indexed, backoffLimitPerIndex: 1, " POD_TEMPLATE
+                           "}, status: {" STARTED ", completedIndexes: 0-2147483646}}");
+    job_pod_read(object_from(b, KIND_POD, POD("p", "Running", INDEX(2000000000), "")), &pod);
+    view.pods = &pod;
+    view.pod_count = 1;
+    job_look(&view, &b->effects);
+    assert_true(b->arena.total < 1 << 20);
+    assert_non_null(strstr(effects_text(b), "delete p"));
+    assert_true(
+        condition_is(json_get(effect_doc(b, EFFECT_UPDATE_STATUS), "status"), "FailureTarget", "True"));
+}
+
+/* Each index of a thousand that fail is looked at once, not once for each other. */
+static void test_indexes_that_wait_are_found_at_once(void **state)
+{
+    enum { COUNT = 20000 };
+    struct bench *b = *state;
+    struct job_view view = {.now = now_ns()};
+    const struct object *object =
+        object_from(b, KIND_POD, POD("p", "Failed", INDEX(0), ENDED("00:09:59", 1)));
+    struct job_pod *pods = arena_zalloc(&b->arena, COUNT * sizeof(*pods));
+
+    view.job =
+        object_from(b, KIND_JOB,
+                    "{metadata: {name: j}, spec: {completions: 20001, parallelism: 10, "
+                    "completionMode: Indexed, backoffLimitPerIndex: 3, backoffLimit: 100000, " POD_TEMPLATE
+                    "}, status: {" STARTED "}}");
+    for (int i = 0; i < COUNT; i++) {
+        job_pod_read(object, &pods[i]);
+        pods[i].index = i;
+    }
+    view.pods = pods;
+    view.pod_count = COUNT;
+    job_look(&view, &b->effects);
+    assert_non_null(strstr(effects_text(b), "create j-20000-?"));
+    assert_non_null(strstr(effects_text(b), "wake +9"));
+}
+
 static void test_many_finished_pods_are_counted_in_several_looks(void **state)
 {
     struct bench *b = *state;
@@ -304,6 +351,8 @@ int main(void)
         T(test_pods_look_like_kubernetes_makes_them),
         T(test_names_are_cut_and_differ),
         T(test_many_pods_take_several_looks),
+        T(test_a_job_of_too_many_indexes_ends),
+        T(test_indexes_that_wait_are_found_at_once),
         T(test_many_finished_pods_are_counted_in_several_looks),
     };
 

@@ -34,9 +34,8 @@ static const struct create_case creates[] = {
     {KIND_JOB,
      "{'metadata':{'name':'j'},'spec':{'template':{'spec':{'restartPolicy':'Never','containers':[{'name':'c',"
      "'image':'i:1'}]}},'completionMode':'Indexed','parallelism':100001}}",
-     "spec.completions: Required value: when completion mode is Indexed\n"
-     "spec.parallelism: Invalid value: 100001: must be less than or equal to 100000 when completion mode is "
-     "Indexed\n"},
+     "spec.parallelism: Invalid value: 100001: must be less than or equal to 10000\n"
+     "spec.completions: Required value: when completion mode is Indexed\n"},
     /* job mode */
     {KIND_JOB,
      "{'metadata':{'name':'j'},'spec':{'template':{'spec':{'restartPolicy':'Never','containers':[{'name':'c',"

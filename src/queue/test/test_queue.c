@@ -563,6 +563,61 @@ static void test_shares_count_as_shares_after_a_restart(void **state)
     assert_float_equal(usage_get(life_usage(f->queue->life), "ann", queue_now(f->queue)), before, 5000);
 }
 
+struct limits_set {
+    char text[256];
+};
+
+static bool note_limit(void *arg, const char *pod, uint32_t card, int64_t mib)
+{
+    struct limits_set *set = arg;
+    size_t len = strlen(set->text);
+
+    (void)pod;
+    snprintf(set->text + len, sizeof(set->text) - len, "%u:%lld ", card, (long long)mib);
+    return true;
+}
+
+static void test_every_card_of_a_share_is_limited_once(void **state)
+{
+    struct fixture *f = *state;
+    struct limits_set set = {""};
+    struct queue_memory memory[2] = {{.card = 0, .mib = 100}, {.card = 1, .mib = 100}};
+    char uid[64];
+
+    f->queue->config.limit = note_limit;
+    f->queue->config.arg = &set;
+    create(f, KIND_POD,
+           "{metadata: {name: p, labels: {user: ann, berth.dev/gpu-memory: '2000'}}, spec: {containers: "
+           "[{name: c, "
+           "image: x, resources: {limits: {nvidia.com/gpu: 2}}}]}}",
+           uid);
+    settle(f);
+    memory[0].pod_uid = memory[1].pod_uid = uid;
+    queue_measured(f->queue, "lab", NULL, 0, memory, 2);
+    queue_measured(f->queue, "lab", NULL, 0, memory, 2);
+    assert_string_equal(set.text, "0:2000 1:2000 ");
+    f->queue->config.limit = NULL;
+    f->queue->config.arg = NULL;
+}
+
+/* Stored before amounts were checked. */
+static void test_amounts_beyond_reason_wait_for_ever(void **state)
+{
+    struct fixture *f = *state;
+    struct pod_need need;
+    struct json *pod = yaml(f, "{containers: [{name: c, resources: {requests: {cpu: 1e40, memory: 1e40, "
+                               "nvidia.com/gpu: 1e40}}}, {name: d, resources: {requests: {cpu: 1e40, memory: "
+                               "9223372036854775807, nvidia.com/gpu: 4294967297}}}]}");
+
+    pod_need(pod, &f->arena, &need);
+    assert_true(need.cpu_milli > 0 && need.cpu_milli <= (int64_t)1 << 43);
+    assert_true(need.mem_mib > 0 && need.mem_mib <= (int64_t)1 << 43);
+    assert_int_equal(demand_gpus(need.gpus), DEMAND_GPUS_MAX);
+    assert_int_equal(amount_of(yaml(f, "9223372036854775807"), AMOUNT_MIB_UP), (int64_t)1 << 43);
+    assert_int_equal(amount_of(yaml(f, "1048577"), AMOUNT_MIB_UP), 2);
+    assert_int_equal(amount_of(yaml(f, "1048577"), AMOUNT_MIB), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -583,6 +638,8 @@ int main(void)
         TEST(test_a_pod_waits_for_a_node_that_its_affinity_takes),
         TEST(test_a_pod_waits_for_a_node_that_its_selector_takes),
         TEST(test_shares_count_as_shares_after_a_restart),
+        TEST(test_every_card_of_a_share_is_limited_once),
+        TEST(test_amounts_beyond_reason_wait_for_ever),
     };
 
     return cmocka_run_group_tests_name("queue", tests, NULL, NULL);

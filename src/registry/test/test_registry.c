@@ -229,6 +229,37 @@ static void test_a_finalizer_holds_an_object_until_it_is_gone(void **state)
     assert_null(store_get(f->store, KIND_CONFIG_MAP, "default", "a"));
 }
 
+/* Who says later what is to become of the dependents is heard. */
+static void test_a_second_delete_may_choose_otherwise(void **state)
+{
+    static const struct {
+        enum propagation asked;
+        const char *finalizers;
+    } steps[] = {
+        {PROPAGATE_FOREGROUND, "[\"x.io/hold\",\"foregroundDeletion\"]"},
+        {PROPAGATE_ORPHAN, "[\"x.io/hold\",\"orphan\"]"},
+        {PROPAGATE_FOREGROUND, "[\"x.io/hold\",\"foregroundDeletion\"]"},
+        {PROPAGATE_BACKGROUND, "[\"x.io/hold\"]"},
+    };
+    struct fixture *f = *state;
+    struct write write = write_as(f, &f->admin);
+    struct written written;
+
+    must_create(f, KIND_CONFIG_MAP, "default", "metadata: {name: a, finalizers: [x.io/hold]}");
+    for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+        struct delete_options options = {.propagation = steps[i].asked};
+        CLEANUP(buf_done) struct buf text = {0};
+
+        assert_int_equal(registry_delete(f->registry, &write, kind_by_id(KIND_CONFIG_MAP), "default", "a",
+                                         &options, &written),
+                         0);
+        json_write(&text,
+                   json_at(object_json(store_get(f->store, KIND_CONFIG_MAP, "default", "a"), &f->arena),
+                           "metadata.finalizers"));
+        assert_string_equal(text.data, steps[i].finalizers);
+    }
+}
+
 static void test_delete_checks_its_preconditions(void **state)
 {
     struct fixture *f = *state;
@@ -392,6 +423,7 @@ int main(void)
         TEST(test_an_update_that_changes_nothing_has_no_revision),
         TEST(test_status_is_written_through_status_alone),
         TEST(test_a_finalizer_holds_an_object_until_it_is_gone),
+        TEST(test_a_second_delete_may_choose_otherwise),
         TEST(test_delete_checks_its_preconditions),
         TEST(test_a_bound_pod_gets_its_grace),
         TEST(test_the_default_namespace_stays),

@@ -109,6 +109,33 @@ static void note_name(void *arg, const struct object *object)
     buf_printf(arg, "%s@%d ", object->name, (int)object->rv);
 }
 
+/* Two objects that share thousands of owners leave them one by one, without a search for each. */
+static void test_objects_of_many_owners_go_quickly(void **state)
+{
+    enum { OWNERS = 60000 };
+    struct fixture *f = *state;
+    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(buf_done) struct buf log = {0};
+
+    for (int i = 0; i < 3; i++) {
+        struct json *doc = json_new_object(&arena), *meta = json_set_object(&arena, doc, "metadata"), *owners;
+
+        json_set_string(&arena, meta, "name", arena_printf(&arena, "m%d", i));
+        json_set_string(&arena, meta, "namespace", "default");
+        json_set_string(&arena, meta, "uid", arena_printf(&arena, "uid-m%d", i));
+        json_set_string(&arena, meta, "resourceVersion",
+                        arena_printf(&arena, "%lld", (long long)store_next_revision(f->store)));
+        owners = json_set_array(&arena, meta, "ownerReferences");
+        for (int k = 0; k < OWNERS; k++)
+            json_set_string(&arena, json_push_object(&arena, owners), "uid", arena_printf(&arena, "o%d", k));
+        store_put(f->store, object_new(kind_by_id(KIND_CONFIG_MAP), &arena, doc));
+    }
+    drop(f, "default", "m0");
+    drop(f, "default", "m1");
+    store_dependents(f->store, "o7", note_name, &log);
+    assert_string_equal(log.data, "m2@3 ");
+}
+
 static void test_dependents_follow_the_owner_references(void **state)
 {
     struct fixture *f = *state;
@@ -573,6 +600,7 @@ int main(void)
         T(test_get_finds_by_name_and_by_uid),
         T(test_same_name_with_another_uid_replaces_the_uid),
         T(test_dependents_follow_the_owner_references),
+        T(test_objects_of_many_owners_go_quickly),
         T(test_watch_tells_changes_in_order_with_the_state_before),
         T(test_watch_filters_kind_namespace_and_start),
         T(test_watch_resumes_after_reopening),

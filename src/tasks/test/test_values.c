@@ -43,6 +43,36 @@ static void test_missing_paths(void **state)
                         "b: must be a map, not a number list: must be a list, not a object ");
 }
 
+/* Described items times items that are there: too many are refused, not compared. */
+static void test_long_lists_are_not_compared_for_ever(void **state)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(buf_done) struct buf description = {0}, values = {0};
+    struct json *deep = json_new_object(&arena), *below;
+    struct json *paths = json_new_array(&arena), *wrong = json_new_array(&arena);
+    size_t before;
+    const char *said;
+
+    (void)state;
+    buf_puts(&description, "a:\n");
+    buf_puts(&values, "a:\n");
+    for (int i = 0; i < 4000; i++) {
+        buf_printf(&description, "- {type: (Required) t%d, x: (Required) y}\n", i);
+        buf_printf(&values, "- {type: t%d}\n", 4000 - i);
+    }
+    said = missing(&arena, description.data, values.data);
+    assert_non_null(strstr(said, "there are too many values to check against the description"));
+    below = json_set_object(&arena, deep, arena_printf(&arena, "%0*d", 20000, 0));
+    for (int i = 0; i < 4000; i++)
+        json_set_string(&arena, below, arena_printf(&arena, "v%d", i), "(Required) x");
+    before = arena.total;
+    values_missing(deep, json_new_object(&arena), &arena, paths, wrong);
+    assert_int_equal(json_len(paths), VALUES_PATHS_MAX);
+    JSON_EACH(paths, it)
+        assert_true(json_str(it).len < VALUES_PATH_BYTES + 64);
+    assert_true(arena.total - before < 8 << 20);
+}
+
 static void test_merge_lets_the_upper_win_and_null_not(void **state)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -102,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_missing_paths),
+        cmocka_unit_test(test_long_lists_are_not_compared_for_ever),
         cmocka_unit_test(test_merge_lets_the_upper_win_and_null_not),
         cmocka_unit_test(test_quoted_text_reads_back),
         cmocka_unit_test(test_slugs),
