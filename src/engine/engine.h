@@ -75,8 +75,8 @@ struct engine_ops {
     /* From now on; NULL: none is kept. */
     void (*keep_logs)(struct engine *engine, engine_keep_fn fn, void *arg);
 
-    /* Whether pods of a user can run here (NULL: of an admin). False: not, or it is not known yet, and why in
-     * one sentence; fn is called from the loop when that has changed for anybody. */
+    /* Whether pods of a user can run here (NULL: of nobody, who cannot). False: not, or it is not known yet,
+     * and why in one sentence; fn is called from the loop when that has changed for anybody. */
     bool (*account)(struct engine *engine, const char *user, void (*fn)(void *arg), void *arg,
                     char why[ENGINE_LINE_MAX]);
 

@@ -36,11 +36,18 @@ void label_set(struct arena *arena, struct json *doc, const char *key, const cha
 
 /* ---- whose it is ---- */
 
-const char *work_owner(const struct json *doc)
+const char *work_rights(const struct json *doc)
 {
     const char *owner = annotation_get(doc, OWNER_ANNOTATION);
 
-    return owner && *owner && !starts_with(owner, "system:") ? owner : NULL;
+    return owner && *owner ? owner : NULL;
+}
+
+const char *work_owner(const struct json *doc)
+{
+    const char *owner = work_rights(doc);
+
+    return owner && !starts_with(owner, "system:") && !streq(owner, ADMIN_USER) ? owner : NULL;
 }
 
 const char *work_user(const struct json *doc)

@@ -5,7 +5,7 @@
 #include "base/json.h"
 
 /* Annotations. */
-#define OWNER_ANNOTATION      "berth.dev/user"       /* who made the object; written by the registry alone */
+#define OWNER_ANNOTATION      "berth.dev/user"       /* whose rights it has; the registry writes it */
 #define CARDS_ANNOTATION      "berth.dev/gpus"       /* of pods: their cards, see cards_read */
 #define GPU_MEMORY_ANNOTATION "berth.dev/gpu-memory" /* of pods, label or annotation: MiB of a share */
 #define NODE_CARDS_ANNOTATION "berth.dev/cards" /* of nodes: [{"index","uuid","model","mib","declared"}] */
@@ -34,7 +34,10 @@ void label_set(struct arena *arena, struct json *doc, const char *key, const cha
 
 /* ---- whose it is ---- */
 
-/* Who made it, by the connection; NULL: the machine's admin, or Berth for itself. */
+/* Whose rights its processes have: the annotation, ADMIN_USER for the machine's admin. NULL: nobody's, so it
+ * must not run. */
+const char *work_rights(const struct json *doc);
+/* The person who made it; NULL: the machine's admin, or Berth for itself. */
 const char *work_owner(const struct json *doc);
 /* Whose work it counts as, never NULL: the label `user`, which the registry guards (it is the owner's name
  * unless an admin gave the work to somebody); else the owner; else ADMIN_USER. */

@@ -8,6 +8,7 @@
 #include "base/bug.h"
 #include "base/mem.h"
 #include "objects/kind.h"
+#include "objects/names.h"
 #include "objects/object_doc.h"
 
 #define TEXT_USUAL 4096 /* bytes that most texts need no more than */
@@ -136,7 +137,8 @@ struct parts {
     int64_t rv;
     bool deleting;
     struct str *labels, *owners, *fields;
-    size_t label_count, label_cap, owner_count, owner_cap, field_count;
+    struct str maker;
+    size_t label_count, label_cap, owner_count, owner_cap, field_count, controller;
 };
 
 static void push_str(struct parts *parts, struct str **list, size_t *count, size_t *cap, struct str s)
@@ -189,21 +191,40 @@ static bool take_labels(struct parts *parts, struct scan *scan)
     return ok;
 }
 
-static bool take_owner(struct parts *parts, struct scan *scan)
+/* Of the annotations, who made it. */
+static bool take_maker(struct parts *parts, struct scan *scan)
 {
     bool first = true, ok = false;
+    struct str key;
+
+    if (scan->at < scan->end && *scan->at == 'n')
+        return scan_skip(scan);
+    while (scan_member(scan, &first, &key, &ok))
+        if (str_is(key, OWNER_ANNOTATION) ? !take_string(parts, scan, &parts->maker) : !scan_skip(scan))
+            return false;
+    return ok;
+}
+
+static bool take_owner(struct parts *parts, struct scan *scan)
+{
+    bool first = true, ok = false, controller = false, has_uid = false;
     struct str key, uid;
 
     while (scan_member(scan, &first, &key, &ok)) {
-        if (!str_is(key, "uid")) {
+        if (str_is(key, "uid")) {
+            if (!take_string(parts, scan, &uid))
+                return false;
+            push_str(parts, &parts->owners, &parts->owner_count, &parts->owner_cap, uid);
+            has_uid = true;
+        } else {
+            if (str_is(key, "controller"))
+                controller = scan->at < scan->end && *scan->at == 't';
             if (!scan_skip(scan))
                 return false;
-            continue;
         }
-        if (!take_string(parts, scan, &uid))
-            return false;
-        push_str(parts, &parts->owners, &parts->owner_count, &parts->owner_cap, uid);
     }
+    if (controller && has_uid && !parts->controller)
+        parts->controller = parts->owner_count;
     return ok;
 }
 
@@ -239,6 +260,8 @@ static bool take_metadata(struct parts *parts, struct scan *scan)
             fine = take_labels(parts, scan);
         else if (str_is(key, "ownerReferences"))
             fine = take_owners(parts, scan);
+        else if (str_is(key, "annotations"))
+            fine = take_maker(parts, scan);
         else {
             const char *start = scan->at;
 
@@ -367,11 +390,11 @@ static const char *place_string(struct str s, char **at)
 
 static struct object *parts_build(const struct parts *parts, const struct kind *kind)
 {
-    size_t strs = parts->label_count + parts->owner_count + parts->field_count;
+    size_t strs = parts->label_count + parts->owner_count + parts->field_count + 1;
     size_t size = sizeof(struct object) + strs * sizeof(struct str) + parts->ns.len + parts->name.len +
                   parts->uid.len + 3 + parts->text.len + 1 +
                   copied_len(parts, parts->labels, parts->label_count) +
-                  copied_len(parts, parts->owners, parts->owner_count) +
+                  copied_len(parts, parts->owners, parts->owner_count) + copied_len(parts, &parts->maker, 1) +
                   copied_len(parts, parts->fields, parts->field_count);
     struct object *object = mem_alloc(size);
     struct str *table = (struct str *)(object + 1);
@@ -392,12 +415,15 @@ static struct object *parts_build(const struct parts *parts, const struct kind *
         .refs = 1,
         .label_count = (uint32_t)(parts->label_count / 2),
         .owner_count = (uint32_t)parts->owner_count,
+        .controller = (uint32_t)parts->controller,
     };
     object->labels = table;
     place_list(parts, parts->labels, parts->label_count, text, &table, &at);
     qsort((void *)(uintptr_t)object->labels, object->label_count, 2 * sizeof(struct str), label_cmp);
     object->fields = place_list(parts, parts->fields, parts->field_count, text, &table, &at);
     object->owners = place_list(parts, parts->owners, parts->owner_count, text, &table, &at);
+    if (parts->maker.s)
+        object->maker = *place_list(parts, &parts->maker, 1, text, &table, &at);
     object->ns = place_string(parts->ns, &at);
     object->name = place_string(parts->name, &at);
     object->uid = place_string(parts->uid, &at);
@@ -497,6 +523,13 @@ void object_unref(struct object *object)
     object_doc_done(object);
     free(object->cache);
     free(object);
+}
+
+bool object_controls(const struct object *owner, const struct object *child)
+{
+    return child->controller && str_is(child->owners[child->controller - 1], owner->uid) &&
+           streq(owner->ns, child->ns) && !owner->maker.s == !child->maker.s &&
+           (!owner->maker.s || str_eq(owner->maker, child->maker));
 }
 
 struct str object_label(const struct object *object, const char *key)

@@ -26,11 +26,13 @@ struct object {
     unsigned refs;
     uint32_t label_count;
     uint32_t owner_count;
+    uint32_t controller;      /* which of owners has `controller: true`, from 1; 0: none */
     const struct str *labels; /* key, value, key, value, …; sorted by key */
     const struct str *fields; /* values of kind->fields, same order */
     const struct str *owners; /* uids of ownerReferences */
-    void *cache;              /* Table cells, made on first use; freed with free() */
-    struct object_doc *doc;   /* the kept document, see object_doc.h */
+    struct str maker; /* who made it, as the registry noted (OWNER_ANNOTATION); .s NULL: nobody is noted */
+    void *cache;      /* Table cells, made on first use; freed with free() */
+    struct object_doc *doc; /* the kept document, see object_doc.h */
 };
 
 /* doc needs metadata.{name, uid}, and resourceVersion unless it is for a dry run's answer; kind and
@@ -44,6 +46,10 @@ DEFINE_CLEANUP(struct object *, object_unref);
 
 /* The document as a fresh tree in arena, free to change. Who only reads takes object_doc. */
 struct json *object_json(const struct object *object, struct arena *arena);
+
+/* Whether child is part of owner: made by its controller (`controller: true`), in the same namespace, and for
+ * the same person. A reference alone is anybody's to write, in any namespace. */
+bool object_controls(const struct object *owner, const struct object *child);
 
 struct str object_label(const struct object *object, const char *key); /* {NULL, 0} when absent */
 struct str object_field(const struct object *object, size_t i);        /* of kind->fields */

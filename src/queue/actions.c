@@ -118,7 +118,7 @@ int queue_claim(struct queue *queue, const struct identity *who, const char *uid
 
 /* ---- again ---- */
 
-static struct json *without_server_fields(struct arena *arena, const struct json *doc, const char *user)
+static struct json *without_server_fields(struct arena *arena, const struct json *doc)
 {
     static const char *const kept[] = {"labels", "annotations"};
     struct json *out = json_new_object(arena), *meta = json_set_object(arena, out, "metadata");
@@ -134,8 +134,6 @@ static struct json *without_server_fields(struct arena *arena, const struct json
     json_remove(json_get(meta, "annotations"), STOP_ANNOTATION);
     json_remove(json_get(meta, "annotations"), CARDS_ANNOTATION);
     json_remove(json_get(meta, "annotations"), "kubectl.kubernetes.io/last-applied-configuration");
-    if (user)
-        json_set_string(arena, json_need_object(arena, meta, "annotations"), OWNER_ANNOTATION, user);
     json_set_string(arena, meta, "name", object_generate_name(arena, arena_printf(arena, "%s-", name)));
     json_set(arena, out, "spec", *json_copy(arena, json_get(doc, "spec")));
     return out;
@@ -147,6 +145,7 @@ int queue_rerun(struct queue *queue, const struct identity *who, const char *uid
     const struct object *object;
     struct failure failure = {0};
     struct write write = {.arena = arena, .failure = &failure, .manager = "berth", .who = who};
+    struct identity owner;
     struct written written;
     const struct json *old;
     struct json *doc;
@@ -154,7 +153,12 @@ int queue_rerun(struct queue *queue, const struct identity *who, const char *uid
     if (check(queue, who, uid, &object, err) < 0)
         return -1;
     old = object_json(object, arena);
-    doc = without_server_fields(arena, old, annotation_get(old, OWNER_ANNOTATION));
+    write.who = who ? identity_again(who, work_rights(old), &owner) : NULL;
+    write.by = who;
+    if (who && !write.who)
+        return err_set(err, ERR_CONFLICT, "nothing says whose job '%s' is: it cannot be run again",
+                       object->name);
+    doc = without_server_fields(arena, old);
     if (object->kind->id == KIND_JOB) {
         json_remove(json_get(doc, "spec"), "selector");
         json_remove(json_at(doc, "spec.template.metadata"), "labels");

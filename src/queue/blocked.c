@@ -69,7 +69,7 @@ static const char *run_trouble(struct queue *queue, const struct unit *unit, con
         return NULL;
     doc = object_json(object, arena);
     if (queue->config.account &&
-        (why = queue->config.account(queue->config.arg, arena, work_owner(doc))) != NULL)
+        (why = queue->config.account(queue->config.arg, arena, work_rights(doc))) != NULL)
         return why;
     node->name = queue->nodes.v[0].name;
     node->address = queue->nodes.v[0].address;
@@ -91,7 +91,7 @@ static const char *pod_trouble(struct queue *queue, const struct unit *unit, str
         return NULL;
     doc = object_json(object, arena);
     if (queue->config.account && unit_w(unit)->demand.max_gpus)
-        why = queue->config.account(queue->config.arg, arena, work_owner(doc));
+        why = queue->config.account(queue->config.arg, arena, work_rights(doc));
     return why ? why : volumes_trouble(queue, unit->ns, json_get(doc, "spec"), arena);
 }
 

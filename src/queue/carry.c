@@ -182,8 +182,6 @@ struct json *carry_run_pod(struct queue *queue, const struct unit *unit, const s
     label_set(arena, pod, RUN_LABEL, arena_printf(arena, "%u", run->number));
     label_set(arena, pod, RANK_LABEL, arena_printf(arena, "%u", run->rank));
     label_set(arena, pod, USER_LABEL, work_user(job_doc));
-    if (work_owner(job_doc))
-        annotation_set(arena, pod, OWNER_ANNOTATION, work_owner(job_doc));
     set_owner(arena, meta, job);
     return pod;
 }

@@ -43,7 +43,7 @@ static int admit(void *arg, const struct write *write, const struct kind *kind, 
     if (!write->who)
         return 0;
     leave_own_words(write, doc, before);
-    if (access_is_admin(write->who))
+    if (access_is_admin(write_asker(write)))
         return 0;
     for (size_t i = 0; i < ARRAY_LEN(places); i++) {
         const char *now = kept(json_at(doc, places[i]));

@@ -64,7 +64,8 @@ struct queue_config {
     const char *(*token)(void *arg, struct arena *arena, const char *job_uid);
     /* Home folder of a user of this machine, in the arena; NULL: none. */
     const char *(*home)(void *arg, struct arena *arena, const char *user);
-    /* Why this user's work cannot run here (no account), in the arena; NULL: it can. Must not block. */
+    /* Why this user's work cannot run here (no account; user NULL: it is nobody's), in the arena; NULL: it
+     * can. Must not block. */
     const char *(*account)(void *arg, struct arena *arena, const char *user);
     /* The last line that a pod's container wrote, in the arena; NULL: none. Must not block. */
     const char *(*last_line)(void *arg, struct arena *arena, const char *pod_uid);

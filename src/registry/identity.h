@@ -15,4 +15,7 @@ struct identity {
     gid_t gid;
 };
 
+/* With whose rights something is run again: its owner's where an admin asks, so that it gets none that it did
+ * not have, else the asker's. owner: work_rights of it; NULL (nobody's): NULL. Returns who, or room. */
+const struct identity *identity_again(const struct identity *who, const char *owner, struct identity *room);
 bool identity_in_group(const struct identity *who, const char *group);

@@ -1,7 +1,8 @@
 /* Whose work an object is. The annotation berth.dev/user says who made it: the asker, or whoever owns what a
- * controller made it for. The label `user` of work (pods, Jobs and their templates, TrainingJobs, tasks)
- * shows it, and is Berth's to write: admins alone may give work to somebody else. Both stay as they are on
- * updates that leave them out. */
+ * controller made it for; work of the machine's admin is ADMIN_USER's, and what has no owner does not run.
+ * The label `user` of work (pods, Jobs and their templates, TrainingJobs, tasks) shows it, and is Berth's to
+ * write: admins alone may give work to somebody else. Both stay as they are on updates that leave them out.
+ */
 #include "objects/names.h"
 #include "registry/access.h"
 #include "registry/internal.h"
@@ -89,33 +90,57 @@ static void set_owner(const struct write *write, struct json *doc, const char *o
         json_remove(annotations, OWNER_ANNOTATION);
 }
 
-/* Made by a controller: it is whose that is what it was made for. */
+/* What a controller makes something for. */
+static const struct object *made_for(struct registry *registry, const char *ns, const struct json *doc)
+{
+    const struct object *object = NULL;
+
+    JSON_EACH(json_at(doc, "metadata.ownerReferences"), it)
+        if (json_bool(json_get(it, "controller")))
+            object = store_by_uid(registry->store, json_string_or(json_get(it, "uid"), ""));
+    return object && (streq(object->ns, ns) || !*object->ns) ? object : NULL;
+}
+
+/* Made by a controller: it is whose that is what it was made for, whatever a template says. */
 static void take_over(struct registry *registry, const struct write *write, const struct kind *kind,
                       struct json *doc)
 {
-    const struct json *owners = json_at(doc, "metadata.ownerReferences");
     const struct object *object =
-        store_by_uid(registry->store, json_string_or(json_get(json_item(owners, 0), "uid"), ""));
+        made_for(registry, json_string_or(json_at(doc, "metadata.namespace"), ""), doc);
     const struct json *owner = object ? object_doc(object) : NULL;
-    const char *maker = annotation_get(owner, OWNER_ANNOTATION);
 
-    if (maker)
-        set_owner(write, doc, maker);
-    if (owner && (maker || label_get(owner, USER_LABEL)))
+    set_owner(write, doc, work_rights(owner));
+    if (owner && (work_owner(owner) || label_get(owner, USER_LABEL)))
         write_labels(write, kind, doc, work_user(owner));
+}
+
+/* Names that stand for the machine's admin are nobody else's. */
+static int check_name(const struct write *write, const struct kind *kind, const struct json *doc)
+{
+    if (access_is_admin(write->who) ||
+        (!streq(write->who->user, ADMIN_USER) && !starts_with(write->who->user, "system:")))
+        return 0;
+    return failure_forbidden(write->failure, write->arena, kind->group, kind->plural,
+                             json_string_or(json_at(doc, "metadata.name"), ""),
+                             arena_printf(write->arena,
+                                          "\"%s\" is the name of the machine's admin, which you are not",
+                                          write->who->user));
 }
 
 int owner_stamp(struct registry *registry, const struct write *write, const struct kind *kind,
                 struct json *doc)
 {
-    bool admin = write->who && access_is_admin(write->who);
+    bool admin = write->who && access_is_admin(write_asker(write)), masters;
     const char *owner, *user = NULL;
 
     if (!write->who) {
         take_over(registry, write, kind, doc);
         return 0;
     }
-    owner = identity_in_group(write->who, "system:masters") ? NULL : write->who->user;
+    if (check_name(write, kind, doc) < 0)
+        return -1;
+    masters = identity_in_group(write->who, "system:masters");
+    owner = !masters ? write->who->user : place_count(kind) ? ADMIN_USER : NULL;
     for (size_t i = 0; i < place_count(kind); i++) {
         const char *given = label_at(doc, places[i], USER_LABEL);
 
@@ -125,7 +150,7 @@ int owner_stamp(struct registry *registry, const struct write *write, const stru
             user = given;
     }
     set_owner(write, doc, owner);
-    if (user || owner)
+    if (user || !masters)
         write_labels(write, kind, doc, user ? user : owner);
     return 0;
 }
@@ -147,7 +172,7 @@ int owner_carry(const struct write *write, const struct kind *kind, struct json 
     const char *owner = annotation_get(old, OWNER_ANNOTATION);
 
     carry_owner(write, doc, old);
-    if (!write->who || access_is_admin(write->who))
+    if (!write->who || access_is_admin(write_asker(write)))
         return 0;
     for (size_t i = 0; i < place_count(kind); i++) {
         const char *was = label_at(old, places[i], USER_LABEL), *now = label_at(doc, places[i], USER_LABEL);

@@ -36,7 +36,8 @@ struct store *registry_store(const struct registry *registry);
 enum field_validation { FIELDS_IGNORE, FIELDS_WARN, FIELDS_STRICT };
 
 struct write {
-    const struct identity *who; /* NULL: Berth itself */
+    const struct identity *who; /* with whose rights; NULL: Berth itself */
+    const struct identity *by;  /* who asks for it, where that is an admin who acts for who; NULL: who does */
     const char *manager;        /* field manager; NULL: "berth" */
     const char *subresource;    /* "" or "status"; NULL: "" */
     enum field_validation validation;
@@ -51,6 +52,11 @@ struct write {
     const char *duplicates;  /* repeated members the parser found ("spec.x,…"); NULL: none */
     struct failure *failure; /* filled on -1 */
 };
+
+static inline const struct identity *write_asker(const struct write *write)
+{
+    return write->by ? write->by : write->who;
+}
 
 /* What is stored afterwards; borrowed until control returns to the loop. A dry run has made its object for
  * the answer alone: written_done releases it (and is fine, if needless, after other writes). */

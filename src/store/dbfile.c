@@ -56,6 +56,14 @@ static const char *const migrations[] = {
     "INSERT INTO meta VALUES ('id', new_id());"
     "INSERT INTO meta VALUES ('others', 0);" /* commits that changed values or records */
     "INSERT INTO meta VALUES ('void', 0);",  /* commits that failed */
+    /* Work without an owner was the machine's admin's: from now on that is written, and nothing runs without.
+     */
+    "UPDATE rev SET doc = json_set(doc, '$.metadata.annotations',"
+    "  json_patch(coalesce(json_extract(doc, '$.metadata.annotations'), '{}'), "
+    "'{\"berth.dev/user\":\"root\"}'))"
+    "  WHERE doc ->> '$.kind' IN ('Pod', 'Job', 'TrainingJob', 'Task')"
+    "  AND doc ->> '$.metadata.annotations.\"berth.dev/user\"' IS NULL;"
+    "UPDATE rev SET sum = row_sum(rv, kind, removed, prev, doc);",
 };
 _Static_assert(ARRAY_LEN(migrations) == STORE_SCHEMA_VERSION, "one migration a version");
 

@@ -19,7 +19,7 @@
 
 #define STORE_WINDOW_CHANGES 20000      /* changes kept for watches that resume */
 #define STORE_WINDOW_BYTES   (24 << 20) /* and at most this much text of superseded states */
-#define STORE_SCHEMA_VERSION 3
+#define STORE_SCHEMA_VERSION 4
 
 struct store;
 

@@ -27,6 +27,7 @@ static struct write write_of(const struct tasks_request *request, bool dry_run)
 {
     return (struct write){
         .who = request->who,
+        .by = request->by,
         .manager = "berth-tasks",
         .validation = FIELDS_STRICT,
         .dry_run = dry_run,
@@ -89,7 +90,8 @@ static int may_create(struct tasks *tasks, const struct tasks_request *request, 
     struct access access = {
         .verb = "create", .kind = kind, .subresource = "", .ns = request->ns, .name = "", .path = ""};
 
-    return access_check(tasks->registry, request->who, &access, request->arena, request->failure);
+    return access_check(tasks->registry, request->by ? request->by : request->who, &access, request->arena,
+                        request->failure);
 }
 
 static int try_all(struct tasks *tasks, const struct tasks_request *request, const struct json *docs)

@@ -59,7 +59,8 @@ struct json *tasks_schema(const struct object *definition, struct arena *arena);
 /* ---- tasks ---- */
 
 struct tasks_request {
-    const struct identity *who;
+    const struct identity *who; /* with whose rights */
+    const struct identity *by;  /* who asks, see struct write; NULL: who does */
     const char *ns;
     struct json *values;   /* filled values; `taskDef` names the definition. Changed */
     const char *rerun_of;  /* NULL: a new one */

@@ -155,6 +155,7 @@ def pointer_drop(value, parts):
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 AGE = re.compile(r"^(\d+(y|d|h|m|s|ms))+$")
+OWNER = "berth.dev/user"
 AGE_COLUMNS = {"Age", "Last Seen", "First Seen", "Duration"}
 RV_IN_TEXT = re.compile(r"(ResourceVersion in (?:object meta|precondition|the precondition|record)(?:: | \())\d+")
 AGO = re.compile(r"\(\w+ ago\)$")
@@ -199,6 +200,10 @@ def scrub_meta(meta, managers):
     name, prefix = meta.get("name"), meta.get("generateName")
     if name and prefix and name.startswith(prefix) and RAND.match(name[len(prefix):]):
         meta["name"] = prefix + "<rand>"
+    if isinstance(meta.get("annotations"), dict) and OWNER in meta["annotations"]:  # Berth's own
+        left = {k: v for k, v in meta["annotations"].items() if k != OWNER}
+        meta.pop("annotations")
+        meta.update({"annotations": left} if left else {})
     if "resourceVersion" in meta:
         meta["resourceVersion"] = "<rv>" if meta["resourceVersion"] else ""
     if meta.get("continue"):

@@ -4,6 +4,7 @@
 #include "api/kube/stream.h"
 #include "base/vec.h"
 #include "base/yaml.h"
+#include "objects/names.h"
 #include "tasks/values.h"
 
 #define LIST_LIMIT     500
@@ -113,8 +114,10 @@ static void reply_made(struct call *call, const struct tasks_made *made, bool dr
 
 static void submit(struct call *call, const char *ns, struct json *values, const struct object *again)
 {
+    struct identity owner;
     struct tasks_request request = {
         .who = &call->who,
+        .by = &call->who,
         .ns = ns,
         .values = values,
         .rerun_of = again ? again->name : NULL,
@@ -127,7 +130,13 @@ static void submit(struct call *call, const char *ns, struct json *values, const
     };
     struct tasks_made made;
 
-    if (tasks_submit(call->api->config.tasks, &request, &made) < 0)
+    if (again)
+        request.who = identity_again(&call->who, work_rights(object_json(again, call->arena)), &owner);
+    if (!request.who) {
+        failure_set(&call->failure, call->arena, 409, "Conflict",
+                    "nothing says whose task \"%s\" is: it cannot be run again", again->name);
+        rest_fail(call);
+    } else if (tasks_submit(call->api->config.tasks, &request, &made) < 0)
         rest_fail(call);
     else
         reply_made(call, &made, request.dry_run);

@@ -102,6 +102,10 @@ bool accounts_check(struct local_engine *engine, const char *user, char why[ENGI
     struct account *account;
     int64_t age;
 
+    if (!user) {
+        snprintf(why, ENGINE_LINE_MAX, NO_OWNER);
+        return false;
+    }
     if (user_needs_no_account(engine, user))
         return true;
     account = map_get(engine->accounts, str_from(user));

@@ -296,7 +296,8 @@ void user_leave(const struct user_rights *saved); /* keeps errno */
 int user_open(const struct pod_user *user, const char *path, int flags, struct err *err);
 int user_mkdir(const struct pod_user *user, const char *path, struct err *err); /* with parents */
 
-/* Admins, and users who are known by their number alone. NULL: an admin. */
+#define NO_OWNER "nothing says whose pod it is (annotation berth.dev/user): it cannot run"
+/* Admins, and users who are known by their number alone. */
 bool user_needs_no_account(const struct local_engine *engine, const char *name);
 
 /* accounts.c */

@@ -26,7 +26,7 @@ static const char *image_of(const struct local_run *run)
 /* By what name the API knows the one whose pod this is. */
 static const char *owner_of(const struct local_run *run)
 {
-    const char *owner = annotation_get(run->pod->doc, OWNER_ANNOTATION);
+    const char *owner = work_owner(run->pod->doc);
 
     return owner ? owner : "";
 }

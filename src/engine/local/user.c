@@ -14,7 +14,9 @@
 
 static bool is_admin(const struct local_engine *engine, const char *name)
 {
-    if (!name || streq(name, "") || streq(name, "root") || streq(name, "system:admin"))
+    if (!name) /* nobody's: it must not run, least of all as root */
+        return false;
+    if (streq(name, ADMIN_USER))
         return true;
     for (size_t i = 0; engine->admins && engine->admins[i]; i++)
         if (streq(engine->admins[i], name))
@@ -57,12 +59,12 @@ bool user_needs_no_account(const struct local_engine *engine, const char *name)
 {
     uint64_t uid;
 
-    return is_admin(engine, name) || is_number(name, &uid);
+    return is_admin(engine, name) || (name && is_number(name, &uid));
 }
 
 bool user_known_at_once(const struct local_engine *engine, const struct json *pod, struct pod_user *ret)
 {
-    const char *name = annotation_get(pod, OWNER_ANNOTATION);
+    const char *name = work_rights(pod);
     uint64_t uid;
 
     *ret = (struct pod_user){0};
@@ -70,7 +72,7 @@ bool user_known_at_once(const struct local_engine *engine, const struct json *po
         ret->admin = true;
         return true;
     }
-    if (!is_number(name, &uid))
+    if (!name || !is_number(name, &uid))
         return false;
     ret->uid = ret->gid = (uid_t)uid;
     snprintf(ret->home, sizeof(ret->home), "/");
@@ -149,9 +151,10 @@ int user_find(struct local_pod *pod, struct err *err)
         pod->user_known = true;
         return 0;
     }
+    if (!work_rights(pod->doc))
+        return err_set(err, ERR_FORBIDDEN, NO_OWNER);
     lookup = NEW(struct lookup);
-    lookup->name =
-        mem_strdup(annotation_get(pod->doc, OWNER_ANNOTATION)); /* where there is none, it is known */
+    lookup->name = mem_strdup(work_rights(pod->doc));
     if (offload_run(pod->engine->offload, OFFLOAD_SEC, lookup_work, lookup_done, lookup_drop, pod, lookup,
                     err) < 0) {
         lookup_drop(lookup);

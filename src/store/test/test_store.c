@@ -564,6 +564,20 @@ static void test_newer_file_is_refused(void **state)
     f->loop = NULL;
 }
 
+static void test_work_without_an_owner_becomes_the_admins(void **state)
+{
+    struct fixture *f = *state;
+    const struct object *pod;
+
+    store_put(f->store, make_object(KIND_POD, store_next_revision(f->store), "a", "p", NULL, NULL, 1));
+    settle(f);
+    sql_on_closed(f, "PRAGMA user_version = 3");
+    fixture_open(f);
+    pod = store_get(f->store, KIND_POD, "a", "p");
+    assert_non_null(pod);
+    assert_true(str_is(pod->maker, "root"));
+}
+
 static void test_foreign_and_broken_files_are_refused(void **state)
 {
     static const char text[200] = "this is no database";
@@ -615,6 +629,7 @@ int main(void)
         T(test_file_is_private),
         T(test_second_process_is_refused),
         T(test_newer_file_is_refused),
+        T(test_work_without_an_owner_becomes_the_admins),
         T(test_foreign_and_broken_files_are_refused),
         T(test_records_are_found_by_job_time_and_overlap_also_after_a_restart),
         cmocka_unit_test(test_memory_store_needs_no_file),
