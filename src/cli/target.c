@@ -143,8 +143,8 @@ static int find_pod_of(struct search *s, const char *selector, const char *kind,
         return code;
     JSON_EACH(json_get(reply.doc, "items"), it)
         JSON_EACH(json_at(it, "metadata.ownerReferences"), owner)
-            if (streq(json_get_string(owner, "kind"), kind) && streq(json_get_string(owner, "name"), name) &&
-                (!best || is_better(it, best)))
+            if (json_bool(json_get(owner, "controller")) && streq(json_get_string(owner, "kind"), kind) &&
+                streq(json_get_string(owner, "name"), name) && (!best || is_better(it, best)))
                 best = it;
     if (!best && s->whole)
         return CLI_NOT_FOUND; /* what its pods wrote may have been kept */

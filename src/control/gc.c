@@ -24,12 +24,16 @@ static bool known_kind(const struct json *ref)
     return false;
 }
 
-static enum owner_state owner_state(const struct gc_world *world, const struct json *ref)
+/* Nobody owns what is in another namespace. */
+static enum owner_state owner_state(const struct gc_world *world, const struct object *object,
+                                    const struct json *ref)
 {
     const struct object *owner = world->by_uid(world->arg, json_string_or(json_get(ref, "uid"), ""));
 
     if (!owner)
         return known_kind(ref) ? OWNER_GONE : OWNER_THERE;
+    if (*owner->ns && !streq(owner->ns, object->ns))
+        return OWNER_GONE;
     if (owner->deleting && finalizer_has(object_doc(owner), FINALIZER_FOREGROUND))
         return OWNER_WAITING;
     return OWNER_THERE;
@@ -43,7 +47,7 @@ static void leave_those_there(const struct object *object, const struct gc_world
     struct json *refs = json_at(doc, "metadata.ownerReferences");
 
     for (size_t i = json_len(refs); i > 0; i--)
-        if (owner_state(world, json_item(refs, i - 1)) != OWNER_THERE)
+        if (owner_state(world, object, json_item(refs, i - 1)) != OWNER_THERE)
             json_remove_item(refs, i - 1);
     effect_update(effects, object, doc);
 }
@@ -55,7 +59,7 @@ static void look_as_dependent(const struct object *object, const struct gc_world
     size_t there = 0, len = json_len(refs);
 
     JSON_EACH(refs, it)
-        there += owner_state(world, it) == OWNER_THERE;
+        there += owner_state(world, object, it) == OWNER_THERE;
     if (there == len)
         return;
     if (there > 0)
@@ -65,7 +69,7 @@ static void look_as_dependent(const struct object *object, const struct gc_world
 }
 
 struct dependents {
-    const char *uid;
+    const char *uid, *ns;
     struct effects *effects;
     bool blocked; /* one that must go first is there */
     bool full;
@@ -74,7 +78,7 @@ struct dependents {
 static void find_blocking(void *arg, const struct object *object)
 {
     struct dependents *dependents = arg;
-    if (dependents->blocked)
+    if (dependents->blocked || (*dependents->ns && !streq(object->ns, dependents->ns)))
         return;
     JSON_EACH(json_at(object_doc(object), "metadata.ownerReferences"), ref)
         if (streq(json_get_string(ref, "uid"), dependents->uid) &&
@@ -105,7 +109,7 @@ static void set_free(void *arg, const struct object *object)
 static void look_as_owner(const struct object *object, const struct gc_world *world, struct effects *effects)
 {
     struct json *doc = object_json(object, effects->arena);
-    struct dependents dependents = {.uid = object->uid, .effects = effects};
+    struct dependents dependents = {.uid = object->uid, .ns = object->ns, .effects = effects};
 
     if (finalizer_has(doc, FINALIZER_ORPHAN)) {
         world->dependents(world->arg, object->uid, set_free, &dependents);

@@ -5,11 +5,13 @@
 #include "daemon/agent.h"
 #include "daemon/library.h"
 #include "engine/engine.h"
+#include "objects/names.h"
 #include "queue/queue.h"
 
 #define DATASETS "datasets"
 
 struct queue_service {
+    struct store *store;
     struct engine *engine;
     struct train *train;
     struct queue *queue;
@@ -65,14 +67,24 @@ static const char *last_line(void *arg, struct arena *arena, const char *pod_uid
     return engine_last_line(service->engine, pod_uid, NULL, line) ? arena_strdup(arena, line) : NULL;
 }
 
+/* As object_controls. Where the job has gone before its pods, nobody could name it any more. */
+static bool may_be_of(const struct object *job, const struct json *pod)
+{
+    return !job || (streq(job->ns, json_at_string(pod, "metadata.namespace")) &&
+                    str_is(job->maker, work_rights(pod)));
+}
+
 /* Output of work that may be looked at when its pods have gone: under the uid of its row. */
 static const char *keep_log(void *arg, const struct json *pod, struct arena *arena)
 {
-    (void)arg;
+    const struct queue_service *service = arg;
+
     (void)arena;
     JSON_EACH(json_at(pod, "metadata.ownerReferences"), it)
         if (json_bool(json_get(it, "controller")) &&
-            (streq(json_get_string(it, "kind"), "TrainingJob") || streq(json_get_string(it, "kind"), "Job")))
+            (streq(json_get_string(it, "kind"), "TrainingJob") ||
+             streq(json_get_string(it, "kind"), "Job")) &&
+            may_be_of(store_by_uid(service->store, json_string_or(json_get(it, "uid"), "")), pod))
             return json_get_string(it, "uid");
     return json_string(json_at(pod, "metadata.uid"));
 }
@@ -126,6 +138,7 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
 
     if (daemon->min_run_sec >= 0)
         options.min_run_ms = daemon->min_run_sec * 1000;
+    service->store = registry_store(config->registry);
     service->engine = config->engine;
     service->train = config->train;
     service->library = library_folder(daemon->data_dir);

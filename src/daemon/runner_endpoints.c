@@ -155,7 +155,7 @@ static void look_service(struct runner *runner, const struct object *service)
     const struct json **docs;
 
     view.endpoints = store_get(runner->store, KIND_ENDPOINTS, service->ns, service->name);
-    store_dependents(runner->store, service->uid, add_slice, &slices);
+    store_parts(runner->store, service, add_slice, &slices);
     if (slices.v.len)
         qsort(slices.v.v, slices.v.len, sizeof(*slices.v.v), by_name);
     view.slices = slices.v.v;

@@ -124,7 +124,7 @@ static void look_job(struct runner *runner, const struct object *job, int64_t no
     struct pod_list list = {.runner = runner};
     struct job_view view = {.job = job, .now = now, .no_creates = no_creates};
 
-    store_dependents(runner->store, job->uid, add_pod, &list);
+    store_parts(runner->store, job, add_pod, &list);
     view.pods = list.pods.v;
     view.pod_count = list.pods.len;
     job_look(&view, runner->effects);
@@ -133,16 +133,9 @@ static void look_job(struct runner *runner, const struct object *job, int64_t no
 
 static bool has_job(struct runner *runner, const struct object *pod)
 {
-    for (uint32_t i = 0; i < pod->owner_count; i++) {
-        char uid[64];
-        const struct object *owner;
+    const struct object *owner = store_controller(runner->store, pod);
 
-        snprintf(uid, sizeof(uid), "%.*s", STR_ARG(pod->owners[i]));
-        owner = store_by_uid(runner->store, uid);
-        if (owner && owner->kind->id == KIND_JOB)
-            return true;
-    }
-    return false;
+    return owner && owner->kind->id == KIND_JOB;
 }
 
 static void look_pod(struct runner *runner, const struct object *pod, int64_t now)

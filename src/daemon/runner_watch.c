@@ -86,20 +86,11 @@ static void tell_quotas(struct runner *runner, const struct object *object, cons
 
 static void tell_owner_jobs(struct runner *runner, const struct object *pod, bool deleted)
 {
-    bool found = false;
+    const struct object *owner = store_controller(runner->store, pod);
 
-    for (uint32_t i = 0; i < pod->owner_count; i++) {
-        char uid[64];
-        const struct object *owner;
-
-        snprintf(uid, sizeof(uid), "%.*s", STR_ARG(pod->owners[i]));
-        owner = store_by_uid(runner->store, uid);
-        if (!owner || owner->kind->id != KIND_JOB)
-            continue;
-        found = true;
-        runner_enqueue(runner, CONTROLLER_JOB, uid);
-    }
-    if (!deleted && !found && finalizer_has(object_doc(pod), JOB_TRACKING_FINALIZER))
+    if (owner && owner->kind->id == KIND_JOB)
+        runner_enqueue(runner, CONTROLLER_JOB, owner->uid);
+    else if (!deleted && finalizer_has(object_doc(pod), JOB_TRACKING_FINALIZER))
         runner_enqueue(runner, CONTROLLER_POD, pod->uid);
 }
 

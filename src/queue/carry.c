@@ -286,7 +286,7 @@ static void kill_run(struct queue *queue, const struct unit *unit, int64_t grace
 
     store_dependents(queue->store, unit->uid, add_pod, &of);
     VEC_EACH(&of.pods, it) {
-        if (streq((*it)->ns, unit->ns))
+        if (unit_controls(unit, *it))
             delete_pod(queue, *it, grace);
         object_unref(*it);
     }

@@ -35,6 +35,7 @@ struct unit {
     struct life_job *life; /* NULL: the object is known and does not queue yet, or is over */
     uint64_t id;
     char *uid, *ns, *name;
+    char *maker;          /* whose it is, as object->maker; NULL: nobody's */
     char *job, *job_name; /* of a Job's pod: the Job; else NULL */
     struct unit *next_of_job;
     int kind; /* KIND_POD or KIND_TRAINING_JOB */
@@ -143,6 +144,8 @@ struct unit *unit_find(const struct queue *queue, const char *uid);
 struct unit *unit_of_job(const struct queue *queue, const char *job); /* the first one; NULL: none */
 struct unit *unit_by_id(const struct queue *queue, uint64_t id);
 struct unit *unit_of_pod(const struct queue *queue, const char *pod_uid); /* also of a run's first pod */
+/* As object_controls; the job's object may have gone. */
+bool unit_controls(const struct unit *unit, const struct object *pod);
 struct unit *unit_need(struct queue *queue, const struct object *object); /* makes it when it is new */
 void unit_drop(struct queue *queue, struct unit *unit);                   /* out of everything, freed */
 void unit_free(struct unit *unit);

@@ -65,20 +65,17 @@ static void step_unit(struct queue *queue, const struct unit *unit, struct life_
 /* The TrainingJob that a pod is of, or NULL: Berth made it for a job of the same namespace. */
 static const char *training_of(struct queue *queue, const struct object *pod)
 {
-    for (uint32_t i = 0; i < pod->owner_count; i++) {
-        char uid[64];
-        const struct object *owner;
-        const struct unit *unit;
+    char uid[64] = "";
+    const struct object *owner;
+    const struct unit *unit;
 
-        snprintf(uid, sizeof(uid), "%.*s", STR_ARG(pod->owners[i]));
-        unit = unit_find(queue, uid);
-        if (unit && unit->kind == KIND_TRAINING_JOB)
-            return streq(unit->ns, pod->ns) ? unit->uid : NULL;
-        owner = store_by_uid(queue->store, uid);
-        if (owner && owner->kind->id == KIND_TRAINING_JOB)
-            return streq(owner->ns, pod->ns) ? owner->uid : NULL;
-    }
-    return NULL;
+    if (pod->controller)
+        snprintf(uid, sizeof(uid), "%.*s", STR_ARG(pod->owners[pod->controller - 1]));
+    unit = unit_find(queue, uid);
+    if (unit && unit->kind == KIND_TRAINING_JOB)
+        return unit_controls(unit, pod) ? unit->uid : NULL;
+    owner = store_controller(queue->store, pod);
+    return owner && owner->kind->id == KIND_TRAINING_JOB ? owner->uid : NULL;
 }
 
 static void notify_owners(struct queue *queue, const struct object *pod)
@@ -307,7 +304,7 @@ static void see_pod(void *arg, const struct object *object)
     struct pod_state state;
     uint64_t n;
 
-    if (object->kind->id != KIND_POD || !streq(object->ns, run->unit->ns))
+    if (object->kind->id != KIND_POD || !unit_controls(run->unit, object))
         return;
     if (!str_to_uint(object_label(object, RUN_LABEL), &n) || !run->unit->life || n != run->unit->life->run) {
         vec_push(&run->old_pods, object_ref(object));

@@ -68,16 +68,9 @@ static void load(struct queue *queue)
 /* Pods of no TrainingJob. */
 static bool is_own(struct queue *queue, const struct object *pod)
 {
-    for (uint32_t i = 0; i < pod->owner_count; i++) {
-        char uid[64];
-        const struct object *owner;
+    const struct object *owner = store_controller(queue->store, pod);
 
-        snprintf(uid, sizeof(uid), "%.*s", STR_ARG(pod->owners[i]));
-        owner = store_by_uid(queue->store, uid);
-        if (owner && owner->kind->id == KIND_TRAINING_JOB)
-            return false;
-    }
-    return true;
+    return !owner || owner->kind->id != KIND_TRAINING_JOB;
 }
 
 static bool pod_ended(const struct object *pod)
@@ -90,7 +83,7 @@ static bool pod_ended(const struct object *pod)
 /* It ended, and the daemon did before it had recorded that. The end of a Job's pod is the Job's to record. */
 static bool ended_meanwhile(struct queue *queue, const struct object *pod)
 {
-    return pod->owner_count == 0 && !row_recorded(queue, pod->uid);
+    return !store_controller(queue->store, pod) && !row_recorded(queue, pod->uid);
 }
 
 static void load_pods(struct queue *queue)

@@ -11,19 +11,19 @@
 /* A pod of a Job or TrainingJob stands for its owner. */
 static const char *row_of(struct queue *queue, const struct object *object)
 {
-    for (uint32_t i = 0; object->kind->id == KIND_POD && i < object->owner_count; i++) {
-        char uid[64];
-        const struct object *owner;
-        const struct unit *unit;
+    char uid[64] = "";
+    const struct object *owner;
+    const struct unit *unit;
 
-        snprintf(uid, sizeof(uid), "%.*s", STR_ARG(object->owners[i]));
-        if ((unit = unit_find(queue, uid)))
-            return unit_row(unit);
-        owner = row_object(queue, uid);
-        if (owner && (owner->kind->id == KIND_JOB || owner->kind->id == KIND_TRAINING_JOB))
-            return owner->uid;
-    }
-    return object->uid;
+    if (object->kind->id == KIND_POD && object->controller)
+        snprintf(uid, sizeof(uid), "%.*s", STR_ARG(object->owners[object->controller - 1]));
+    if ((unit = unit_find(queue, uid)) && unit_controls(unit, object))
+        return unit_row(unit);
+    owner = row_object(queue, uid);
+    return owner && object_controls(owner, object) &&
+                   (owner->kind->id == KIND_JOB || owner->kind->id == KIND_TRAINING_JOB)
+               ? owner->uid
+               : object->uid;
 }
 
 static bool is_queued_kind(const struct object *object)
@@ -356,7 +356,7 @@ static void set_pods(struct queue *queue, const struct object *object, struct ar
     if (object && object->kind->id == KIND_POD)
         add_pod_json(&pods, object);
     else if (object)
-        store_dependents(queue->store, object->uid, add_pod, &pods);
+        store_parts(queue->store, object, add_pod, &pods);
 }
 
 static void set_events(struct queue *queue, const struct object *object, struct arena *arena,

@@ -126,7 +126,7 @@ static const char *failure_text(struct queue *queue, const struct object *job, c
     const struct object *failed = NULL;
     const char *line = NULL;
 
-    store_dependents(queue->store, job->uid, see_failed, &failed);
+    store_parts(queue->store, job, see_failed, &failed);
     if (failed && queue->config.last_line)
         line = queue->config.last_line(queue->config.arg, arena, failed->uid);
     return line ? arena_printf(arena, "%s: %s", reason, line) : reason;
@@ -153,11 +153,11 @@ void told_job(struct queue *queue, const struct object *job, enum phase phase, c
 /* ---- deletions ---- */
 
 /* What is over is only cleared away; what belongs to a Job or TrainingJob counts with it. */
-static bool is_work(const struct object *object, const struct json *doc)
+static bool is_work(struct queue *queue, const struct object *object, const struct json *doc)
 {
     switch (object->kind->id) {
     case KIND_POD:
-        return object->owner_count == 0 && !pod_is_over(doc);
+        return !store_controller(queue->store, object) && !pod_is_over(doc);
     case KIND_JOB:
         return !condition_is(json_get(doc, "status"), "Complete", "True") &&
                !condition_is(json_get(doc, "status"), "Failed", "True");
@@ -175,7 +175,7 @@ static void told_delete(void *arg, const struct write *write, const struct objec
     const struct json *doc = object_json(object, &arena);
     const char *user = work_user(doc);
 
-    if (row_mine(write->who, user, NULL) || !is_work(object, doc))
+    if (row_mine(write->who, user, NULL) || !is_work(queue, object, doc))
         return;
     inbox_tell(queue->config.inbox,
                &(struct inbox_item){.user = user,

@@ -117,6 +117,7 @@ struct unit *unit_need(struct queue *queue, const struct object *object)
     unit->uid = mem_strdup(object->uid);
     unit->ns = mem_strdup(object->ns);
     unit->name = mem_strdup(object->name);
+    unit->maker = object->maker.s ? mem_strndup(object->maker.s, object->maker.len) : NULL;
     unit->kind = object->kind->id;
     unit->id = ++queue->last_id;
     map_set(queue->units, str_from(object->uid), unit);
@@ -124,6 +125,13 @@ struct unit *unit_need(struct queue *queue, const struct object *object)
     if (unit->kind == KIND_POD)
         unit_set_pod(queue, unit, unit->uid);
     return unit;
+}
+
+bool unit_controls(const struct unit *unit, const struct object *pod)
+{
+    return pod->controller && str_is(pod->owners[pod->controller - 1], unit->uid) &&
+           streq(pod->ns, unit->ns) && !pod->maker.s == !unit->maker &&
+           (!unit->maker || str_is(pod->maker, unit->maker));
 }
 
 void unit_free(struct unit *unit)
@@ -134,6 +142,7 @@ void unit_free(struct unit *unit)
     free(unit->uid);
     free(unit->ns);
     free(unit->name);
+    free(unit->maker);
     free(unit->job);
     free(unit->job_name);
     free(unit->pod);
@@ -247,11 +256,20 @@ static void pod_demand(const struct json *doc, struct arena *arena, struct life_
                                     .each = {need.cpu_milli, need.mem_mib}};
 }
 
-static const struct json *job_owner(const struct json *doc)
+/* The reference to the Job that a pod is part of; NULL: it is not, whatever it says. */
+static const struct json *job_owner(struct queue *queue, const struct unit *unit, const struct object *pod,
+                                    const struct json *doc)
 {
-    JSON_EACH(json_at(doc, "metadata.ownerReferences"), it)
-        if (streq(json_get_string(it, "kind"), "Job") && json_bool(json_get(it, "controller")))
+    JSON_EACH(json_at(doc, "metadata.ownerReferences"), it) {
+        const char *uid = json_string_or(json_get(it, "uid"), "");
+        const struct object *job;
+
+        if (!streq(json_get_string(it, "kind"), "Job") || !json_bool(json_get(it, "controller")))
+            continue;
+        job = row_object(queue, uid);
+        if (job ? object_controls(job, pod) : streq(unit->job, uid))
             return it;
+    }
     return NULL;
 }
 
@@ -263,10 +281,10 @@ static bool is_retried(const struct json *job)
     return json_int(limit, 6) > 0 || json_get(json_get(job, "spec"), "podFailurePolicy");
 }
 
-static void describe_job_pod(struct queue *queue, struct unit *unit, const struct json *doc,
-                             struct arena *arena, struct life_desc *ret)
+static void describe_job_pod(struct queue *queue, struct unit *unit, const struct object *pod,
+                             const struct json *doc, struct arena *arena, struct life_desc *ret)
 {
-    const struct json *owner = job_owner(doc), *job_doc;
+    const struct json *owner = job_owner(queue, unit, pod, doc), *job_doc;
     const struct object *job = owner ? store_by_uid(queue->store, json_get_string(owner, "uid")) : NULL;
 
     ret->w.kind = owner ? WORKLOAD_JOB : WORKLOAD_POD;
@@ -276,7 +294,7 @@ static void describe_job_pod(struct queue *queue, struct unit *unit, const struc
         set_string(&unit->job_name, json_get_string(owner, "name"));
         ret->w.name = unit->job_name;
     }
-    if (!job || !streq(job->ns, unit->ns))
+    if (!job)
         return;
     job_doc = object_json(job, arena);
     ret->w.resumable = is_retried(job_doc);
@@ -297,7 +315,7 @@ void unit_describe_pod(struct queue *queue, struct unit *unit, const struct obje
 {
     describe_common(queue, unit, object, doc, ret);
     pod_demand(doc, arena, ret);
-    describe_job_pod(queue, unit, doc, arena, ret);
+    describe_job_pod(queue, unit, object, doc, arena, ret);
     ret->row = unit_row(unit);
     ret->image = json_string_or(json_at(doc, "spec.containers.0.image"), "");
 }

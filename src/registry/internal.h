@@ -55,6 +55,9 @@ struct apply_request write_request(const struct write *write, const struct kind 
 int owner_stamp(struct registry *registry, const struct write *write, const struct kind *kind,
                 struct json *doc);
 int owner_carry(const struct write *write, const struct kind *kind, struct json *doc, const struct json *old);
+/* Who makes something part of an object, or has it wait for it, must be allowed to delete that. 403. */
+int owner_check_references(struct registry *registry, const struct write *write, const struct kind *kind,
+                           const char *ns, const struct json *doc, const struct json *old);
 void owner_check_priority(const struct write *write, const struct kind *kind, const struct json *doc,
                           const struct json *old, struct field_errors *errors);
 int registry_missing(const struct write *write, const struct kind *kind, const char *name);

@@ -188,6 +188,55 @@ int owner_carry(const struct write *write, const struct kind *kind, struct json 
     return 0;
 }
 
+/* ---- owners of others ---- */
+
+static bool is_bond(const struct json *ref)
+{
+    return json_bool(json_get(ref, "controller")) || json_bool(json_get(ref, "blockOwnerDeletion"));
+}
+
+static bool had_reference(const struct json *old, const struct json *ref)
+{
+    JSON_EACH(json_at(old, "metadata.ownerReferences"), it)
+        if (json_equal(it, ref))
+            return true;
+    return false;
+}
+
+static bool may_bind(struct registry *registry, const struct write *write, const char *ns,
+                     const struct json *ref)
+{
+    const struct object *owner = store_by_uid(registry->store, json_string_or(json_get(ref, "uid"), ""));
+
+    return owner && streq(owner->ns, ns) &&
+           access_allowed(registry, write_asker(write),
+                          &(struct access){.verb = "delete",
+                                           .kind = owner->kind,
+                                           .subresource = "",
+                                           .ns = ns,
+                                           .name = owner->name,
+                                           .path = ""});
+}
+
+int owner_check_references(struct registry *registry, const struct write *write, const struct kind *kind,
+                           const char *ns, const struct json *doc, const struct json *old)
+{
+    if (!write->who || access_is_admin(write_asker(write)))
+        return 0;
+    JSON_EACH(json_at(doc, "metadata.ownerReferences"), it)
+        if (is_bond(it) && !had_reference(old, it) && !may_bind(registry, write, ns, it))
+            return failure_forbidden(
+                write->failure, write->arena, kind->group, kind->plural,
+                json_string_or(json_at(doc, "metadata.name"), ""),
+                arena_printf(
+                    write->arena,
+                    "cannot set controller or blockOwnerDeletion in the ownerReference to %s \"%s\": "
+                    "it is not in this namespace, or not yours to delete",
+                    json_string_or(json_get(it, "kind"), "object"),
+                    json_string_or(json_get(it, "name"), "")));
+    return 0;
+}
+
 /* ---- priority ---- */
 
 void owner_check_priority(const struct write *write, const struct kind *kind, const struct json *doc,

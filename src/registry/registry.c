@@ -330,7 +330,8 @@ int registry_create(struct registry *registry, const struct write *write, const 
         return failure_set(write->failure, write->arena, 500, "", "%s",
                            "resourceVersion should not be set on objects to be created");
     stamp(write, kind, meta);
-    if (owner_stamp(registry, write, kind, doc) < 0)
+    if (owner_stamp(registry, write, kind, doc) < 0 ||
+        owner_check_references(registry, write, kind, ns, doc, NULL) < 0)
         return -1;
     ctx.name = json_string_or(json_get(meta, "name"), "");
     if (kind->defaults)

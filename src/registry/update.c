@@ -188,7 +188,8 @@ int registry_replace(struct registry *registry, const struct write *write, enum 
     carry_metadata(write, meta, old_meta);
     if (scope == SCOPE_STATUS)
         carry_all_but_status(write, doc, old_doc);
-    if (owner_carry(write, kind, doc, old_doc) < 0)
+    if (owner_carry(write, kind, doc, old_doc) < 0 ||
+        owner_check_references(registry, write, kind, old->ns, doc, old_doc) < 0)
         return -1;
     if (kind->defaults)
         kind->defaults(&ctx, doc);

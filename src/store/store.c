@@ -763,6 +763,39 @@ size_t store_count(const struct store *store, int kind, const char *ns)
     return index_list(store->index, kind, ns).len;
 }
 
+const struct object *store_controller(const struct store *store, const struct object *object)
+{
+    CLEANUP(free)
+    char *uid = object->controller ? mem_strndup(object->owners[object->controller - 1].s,
+                                                 object->owners[object->controller - 1].len)
+                                   : NULL;
+    const struct object *owner = uid ? store_by_uid(store, uid) : NULL;
+
+    return owner && object_controls(owner, object) ? owner : NULL;
+}
+
+struct parts {
+    const struct object *of;
+    void (*fn)(void *arg, const struct object *object);
+    void *arg;
+};
+
+static void see_part(void *arg, const struct object *object)
+{
+    struct parts *parts = arg;
+
+    if (object_controls(parts->of, object))
+        parts->fn(parts->arg, object);
+}
+
+void store_parts(const struct store *store, const struct object *object,
+                 void (*fn)(void *arg, const struct object *object), void *arg)
+{
+    struct parts parts = {object, fn, arg};
+
+    store_dependents(store, object->uid, see_part, &parts);
+}
+
 void store_dependents(const struct store *store, const char *uid,
                       void (*fn)(void *arg, const struct object *object), void *arg)
 {

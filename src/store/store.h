@@ -55,7 +55,12 @@ size_t store_slice_after(struct store_slice slice, const char *ns, const char *n
     for (struct object *const *it = (slice).v, *const *it##_end = it ? it + (slice).len : it; it < it##_end; \
          it++)
 size_t store_count(const struct store *store, int kind, const char *ns);
-/* Objects that name uid in ownerReferences: calls fn for each (no writes inside). */
+/* What an object is part of (object_controls); NULL: of nothing, or that has gone. */
+const struct object *store_controller(const struct store *store, const struct object *object);
+/* The parts of an object: calls fn for each (no writes inside). */
+void store_parts(const struct store *store, const struct object *object,
+                 void (*fn)(void *arg, const struct object *object), void *arg);
+/* Objects that name uid in ownerReferences, whoever wrote that: calls fn for each (no writes inside). */
 void store_dependents(const struct store *store, const char *uid,
                       void (*fn)(void *arg, const struct object *object), void *arg);
 

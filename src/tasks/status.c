@@ -153,7 +153,7 @@ static void see_job(struct view *view, const struct object *object)
             succeeded = json_int(json_at(doc, "status.succeeded"), 0);
     double done = completions > 0 ? (double)succeeded / (double)completions : 0;
 
-    store_dependents(view->tasks->store, object->uid, see_pod, &pods);
+    store_parts(view->tasks->store, object, see_pod, &pods);
     view->has_run |= succeeded > 0 || json_int(json_at(doc, "status.failed"), 0) > 0;
     if (condition(doc, "Complete"))
         add(view, TASK_SUCCEEDED, 1, "it is done");
@@ -299,7 +299,7 @@ static void look(struct tasks *tasks, const char *uid)
     doc = object_json(task, &arena);
     if (task->deleting || pod_is_over(doc))
         return;
-    store_dependents(tasks->store, uid, see_dependent, &view);
+    store_parts(tasks->store, task, see_dependent, &view);
     outcome.phase = judge(&view, doc);
     outcome.reason = view.reason[outcome.phase] ? view.reason[outcome.phase] : "";
     if (outcome.phase == TASK_PREEMPTED)
@@ -350,16 +350,9 @@ static void note(struct tasks *tasks, struct str uid)
 
 static const struct object *owner_of(struct tasks *tasks, const struct object *object, int kind)
 {
-    for (uint32_t i = 0; i < object->owner_count; i++) {
-        char uid[64];
-        const struct object *owner;
+    const struct object *owner = store_controller(tasks->store, object);
 
-        snprintf(uid, sizeof(uid), "%.*s", STR_ARG(object->owners[i]));
-        owner = store_by_uid(tasks->store, uid);
-        if (owner && owner->kind->id == kind)
-            return owner;
-    }
-    return NULL;
+    return owner && owner->kind->id == kind ? owner : NULL;
 }
 
 static void changed(void *arg, const struct store_event *event)

@@ -62,3 +62,111 @@ def test_a_templates_annotation_makes_nobody_the_owner(lab):
     lab.ann.create(job)
     found = harness.wait(lambda: lab.node.get(f"/api/v1/namespaces/{lab.ann.name}/pods?labelSelector=job-name=forged")["items"], "the pod")
     assert lab.output(found[0]["metadata"]["name"], lab.ann.name).strip() == str(lab.ann.uid)
+
+
+# ---- being part of another's work ----
+
+def reference(doc, **more):
+    return {"apiVersion": doc["apiVersion"], "kind": doc["kind"], "name": doc["metadata"]["name"], "uid": doc["metadata"]["uid"], **more}
+
+
+def forged(name, owner, command="exit 7", labels=None, **flags):
+    made = podkit.pod(name, command)
+    made["metadata"]["labels"] = labels or {}
+    made["metadata"]["ownerReferences"] = [reference(owner, **flags)]
+    return made
+
+
+def training(name):
+    return {"apiVersion": "berth.dev/v1", "kind": "TrainingJob", "metadata": {"name": name},
+            "spec": {"image": "host", "command": ["sleep", "1000"], "maxEpochs": 3, "singleGPU": True}}
+
+
+def job(name, command):
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+            "spec": {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never", "containers": [
+                {"name": "c", "image": "host", "command": command}]}}}}
+
+
+def row(lab, uid):
+    return lab.node.get(f"/v1/queue/{uid}")
+
+
+@pytest.mark.parametrize("flags", [{}, {"controller": True}, {"blockOwnerDeletion": True},
+                                   {"controller": True, "blockOwnerDeletion": True}], ids=["plain", "controller", "blocks", "both"])
+@pytest.mark.parametrize("where", ["own", "shared"])
+def test_a_pod_that_names_anothers_training_job_is_no_part_of_it(lab, where, flags):
+    name = f"t-{where}-{''.join(flags).lower() or 'plain'}"
+    made = lab.ann.create(training(name), ns=attackkit.SHARED)
+    uid = made["metadata"]["uid"]
+    harness.wait(lambda: row(lab, uid)["state"] == "Running", "the job runs")
+    real = f"{name}-1"
+    ns = lab.bob.name if where == "own" else attackkit.SHARED
+    answer = lab.bob.try_create(forged(f"f-{name}", made, labels={"berth.dev/run": "1", "berth.dev/rank": "0"}, **flags), ns=ns)
+    if answer.code == 201 and where == "shared":  # within a namespace a reference is allowed, and says when to be deleted
+        lab.until(f"f-{name}", ns, lambda p: p["status"].get("phase") == "Failed", "fails by itself")
+    elif answer.code == 201:  # nobody is owned from another namespace: as in Kubernetes, it is deleted
+        harness.wait(lambda: lab.node.request("GET", f"/api/v1/namespaces/{ns}/pods/f-{name}").code == 404, "it is collected")
+    else:
+        assert answer.code == 403 and flags, answer.body
+        assert "cannot set controller or blockOwnerDeletion" in answer.json()["message"]
+    shown = row(lab, uid)
+    assert (shown["state"], shown["restarts"]) == ("Running", 0)
+    assert [p["name"] for p in shown["pods"]] == [real]
+    assert lab.pod(real, attackkit.SHARED)["status"]["phase"] == "Running"
+    lab.node.request("DELETE", f"/apis/berth.dev/v1/namespaces/{attackkit.SHARED}/trainingjobs/{name}")
+    harness.wait(lambda: lab.node.request("GET", f"/api/v1/namespaces/{attackkit.SHARED}/pods/{real}").code == 404, "its pod is gone", 60)
+
+
+@pytest.mark.parametrize("where", ["own", "shared"])
+def test_a_pod_that_names_anothers_job_is_no_part_of_it(lab, where):
+    name = f"j-{where}"
+    made = lab.ann.create(job(name, ["sleep", "1000"]), ns=attackkit.SHARED)
+    pods = lambda: lab.node.get(f"/api/v1/namespaces/{attackkit.SHARED}/pods?labelSelector=job-name={name}")["items"]
+    real = harness.wait(pods, "its pod")[0]["metadata"]["name"]
+    lab.until(real, attackkit.SHARED, lambda p: p["status"].get("phase") == "Running", "runs")
+    ns = lab.bob.name if where == "own" else attackkit.SHARED
+    assert lab.bob.try_create(forged(f"f-{name}", made, "exit 0", controller=True), ns=ns).code == 403
+    answer = lab.bob.try_create(forged(f"f-{name}", made, "exit 0"), ns=ns)
+    assert answer.code == 201
+    path = f"/api/v1/namespaces/{ns}/pods/f-{name}"
+
+    def ended():
+        answer = lab.node.request("GET", path)
+        return answer.code == 404 or answer.json()["status"].get("phase") == "Succeeded"
+    harness.wait(ended, "it has ended")
+    shown = lab.node.get(f"/apis/batch/v1/namespaces/{attackkit.SHARED}/jobs/{name}")["status"]
+    assert shown.get("active") == 1 and not shown.get("succeeded") and not shown.get("conditions")
+    assert lab.pod(real, attackkit.SHARED)["status"]["phase"] == "Running"
+    lab.node.request("DELETE", f"/apis/batch/v1/namespaces/{attackkit.SHARED}/jobs/{name}?propagationPolicy=Background")
+
+
+def test_a_reference_cannot_be_added_later(lab):
+    made = lab.ann.create(job("later", ["sleep", "1000"]), ns=attackkit.SHARED)
+    lab.bob.create(podkit.pod("innocent", "sleep 1000"), ns=attackkit.SHARED)
+    path = f"/api/v1/namespaces/{attackkit.SHARED}/pods/innocent"
+    patch = {"metadata": {"ownerReferences": [reference(made, controller=True)]}}
+    answer = lab.bob.request("PATCH", path, patch, {"Content-Type": "application/merge-patch+json"})
+    assert answer.code == 403, answer.body
+    for one in (path, f"/apis/batch/v1/namespaces/{attackkit.SHARED}/jobs/later?propagationPolicy=Background"):
+        lab.node.request("DELETE", one)
+
+
+def test_a_deleted_training_job_with_a_finalizer_holds_no_cards(lab):
+    """Deleted while it waits, and held by a finalizer of its owner's: it must never start."""
+    holders = [lab.admin({**training(f"h{i}"), "spec": {**training("x")["spec"]}}) for i in range(4)]
+    for it in holders:
+        harness.wait(lambda: row(lab, it["metadata"]["uid"])["state"] == "Running", "all cards are in use")
+    waiting = training("held")
+    waiting["metadata"]["finalizers"] = ["example.com/mine"]
+    uid = lab.ann.create(waiting)["metadata"]["uid"]
+    harness.wait(lambda: row(lab, uid)["state"] == "Pending", "it waits")
+    path = f"/apis/berth.dev/v1/namespaces/{lab.ann.name}/trainingjobs/held"
+    assert lab.ann.request("DELETE", path).code in (200, 202)
+    for it in holders:
+        lab.node.request("DELETE", f"/apis/berth.dev/v1/namespaces/default/trainingjobs/{it['metadata']['name']}")
+    used = lambda: sum(len(c.get("jobs", [])) for n in lab.node.get("/v1/nodes")["nodes"] for c in n.get("gpus", n.get("cards", [])))
+    harness.wait(lambda: used() == 0, "no card is held", 60)
+    assert lab.node.request("PATCH", path, {"metadata": {"finalizers": None}},
+                            {"Content-Type": "application/merge-patch+json"}).code == 200
+    harness.wait(lambda: lab.node.request("GET", path).code == 404, "it is gone")

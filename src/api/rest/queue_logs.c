@@ -199,7 +199,8 @@ static const struct object *find_pod(struct call *call, const char *uid, struct 
 
     if (object && object->kind->id == KIND_POD)
         return object;
-    store_dependents(call->store, uid, look_at_pod, &newest);
+    if (object)
+        store_parts(call->store, object, look_at_pod, &newest);
     return newest.pod;
 }
 

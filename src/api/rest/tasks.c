@@ -282,7 +282,7 @@ static void see_pod(void *arg, const struct object *object)
     struct str created;
 
     if (object->kind->id == KIND_JOB || object->kind->id == KIND_TRAINING_JOB) {
-        store_dependents(newest->call->store, object->uid, see_pod, newest);
+        store_parts(newest->call->store, object, see_pod, newest);
         return;
     }
     if (object->kind->id != KIND_POD)
@@ -319,7 +319,7 @@ void rest_jobs_logs(struct call *call, const char *id)
         rest_fail(call);
         return;
     }
-    store_dependents(call->store, task->uid, see_pod, &newest);
+    store_parts(call->store, task, see_pod, &newest);
     if (!newest.pod) {
         failure_set(&call->failure, call->arena, 409, "Conflict", "task \"%s\" has no pod (yet): %s",
                     task->name,

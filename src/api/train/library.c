@@ -4,17 +4,17 @@
 #include "api/auth.h"
 #include "api/rest/rest.h"
 #include "api/train/internal.h"
+#include "objects/names.h"
 #include "queue/queue.h"
 
 #include <math.h>
 #include <openssl/crypto.h>
 #include <stdlib.h>
 
-#define EPOCHS_MAX    UINT32_MAX
-#define DURATION_MAX  (366.0 * 86400)
-#define MEMORY_MAX    (1LL << 30) /* MiB */
-#define NUMBER_MAX    64
-#define CONTROLLER_AT "metadata.ownerReferences.0.uid"
+#define EPOCHS_MAX   UINT32_MAX
+#define DURATION_MAX (366.0 * 86400)
+#define MEMORY_MAX   (1LL << 30) /* MiB */
+#define NUMBER_MAX   64
 
 /* ---- who ---- */
 
@@ -30,15 +30,17 @@ static bool has_token(struct train *train, const struct call *call, const char *
     return given.len == strlen(token) && CRYPTO_memcmp(given.s, token, given.len) == 0;
 }
 
-/* A pod of the job that has the caller's address. Loopback and unix sockets have none of their own. */
+/* A pod of the job that has the caller's address, and has not ended: its address is another's then. Loopback
+ * and unix sockets have none of their own. */
 static bool is_pod_of(const struct call *call, const char *job)
 {
     const struct http_peer *peer = call->req->peer;
     const char *colon = peer->address ? strrchr(peer->address, ':') : NULL;
+    const struct object *owner = store_by_uid(call->store, job);
     struct store_slice pods;
     struct str ip;
 
-    if (peer->unix_socket || peer->loopback || !colon)
+    if (!owner || peer->unix_socket || peer->loopback || !colon)
         return false;
     ip = (struct str){peer->address, (size_t)(colon - peer->address)};
     pods = store_list(call->store, KIND_POD, NULL);
@@ -46,9 +48,9 @@ static bool is_pod_of(const struct call *call, const char *job)
         CLEANUP(arena_done) struct arena arena = {0};
         const struct json *doc = object_json(*it, &arena);
 
-        if (str_eq(json_str(json_at(doc, "status.podIP")), ip) &&
-            streq(json_at_string(doc, CONTROLLER_AT), job) && !json_bool(json_at(doc, "spec.hostNetwork")))
-            return true;
+        if (str_eq(json_str(json_at(doc, "status.podIP")), ip) && !pod_is_over(doc) &&
+            !json_bool(json_at(doc, "spec.hostNetwork")))
+            return object_controls(owner, *it);
     }
     return false;
 }
