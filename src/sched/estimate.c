@@ -178,6 +178,16 @@ struct when forecast_end(const struct forecast *f, uint32_t gpus, bool shared, i
     return ret;
 }
 
+int64_t forecast_end_holds(const struct forecast *f, uint32_t gpus, int64_t since_ms, int64_t now_ms)
+{
+    double total = forecast_seconds(f, gpus, false), epoch = f->epochs > 1 ? total / f->epochs : total;
+    int64_t from = counted_from(f, since_ms, now_ms);
+
+    if (since_ms == 0 || rule_broken("8") || !isfinite(total))
+        return INT64_MIN;
+    return after(from, put_off(epoch, now_ms > from ? (double)(now_ms - from) / 1000 : 0)) - 1;
+}
+
 struct when forecast_epoch_end(const struct forecast *f, uint32_t gpus, bool shared, int64_t since_ms,
                                int64_t now_ms)
 {

@@ -52,6 +52,8 @@ struct when {
  * new is learned; it is never before now. */
 struct when forecast_end(const struct forecast *f, uint32_t gpus, bool shared, int64_t since_ms,
                          int64_t now_ms);
+/* Until when that stays as it is, if nothing new is learned; INT64_MIN: it does not. */
+int64_t forecast_end_holds(const struct forecast *f, uint32_t gpus, int64_t since_ms, int64_t now_ms);
 /* When the epoch ends that it is in, likewise; INT64_MAX when its epochs are not known. */
 struct when forecast_epoch_end(const struct forecast *f, uint32_t gpus, bool shared, int64_t since_ms,
                                int64_t now_ms);
