@@ -1,8 +1,7 @@
 /* A book is made in linear time but for sorting. Shapes, selectors and users are interned in hash tables with
  * a fixed hash, so that nothing depends on the process. */
-#include "sched/book.h"
-
 #include "base/mem.h"
+#include "sched/pace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -75,6 +74,10 @@ void book_done(struct book *book)
     vec_done(&book->running);
     vec_done(&book->scratch);
     vec_done(&book->heads);
+    vec_done(&book->paces);
+    vec_done(&book->rows);
+    vec_done(&book->paces_changed);
+    vec_done(&book->weights);
     vec_done(&book->specials);
     vec_done(&book->places);
     vec_done(&book->kept_places);

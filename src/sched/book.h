@@ -80,6 +80,9 @@ struct book_job {
     uint32_t special;             /* its place in book->specials + 1; 0: it is not there */
 };
 
+struct pace;
+struct pace_row;
+
 struct book {
     const struct sched_policy *policy;
     const struct sched_view *view;
@@ -96,8 +99,12 @@ struct book {
     VEC(struct shape) shapes;
     VEC(struct node_set) sets;
     VEC(struct book_user) users;
-    VEC(uint32_t) specials; /* jobs whose keys are special, in no order */
-    uint32_t queued;        /* jobs that wait */
+    VEC(struct pace) paces; /* per job; of paced policies (pace.h) */
+    VEC(struct pace_row) rows;
+    VEC(uint32_t) paces_changed; /* jobs whose rows are out of date */
+    VEC(double) weights;         /* by rank */
+    VEC(uint32_t) specials;      /* jobs whose keys are special, in no order */
+    uint32_t queued;             /* jobs that wait */
     struct hash user_hash, shape_hash, set_hash;
     uint32_t smallest_card, largest_card;
 
@@ -134,6 +141,7 @@ struct sched_policy {
     int64_t (*next_ms)(const struct book *book, uint32_t job);
     /* A decision was taken: what it found out about a running job is noted in it. NULL: nothing. */
     void (*looked)(const struct sched_options *options, struct workload *w, int64_t now);
+    bool paced;         /* reads pace.h */
     bool by_user;       /* keys depend on ordinals: one change moves many jobs of a user */
     bool reserves;      /* a job of several GPUs that comes to the head stays there (workload.bound_ms) */
     bool timed;         /* keys of running jobs change as time goes by */

@@ -7,7 +7,7 @@
  * who looks at the queue (walk_next) merges as many of them as it reads. Under all other policies the queue
  * is one array, and a change moves one key. */
 #include "base/mem.h"
-#include "sched/book.h"
+#include "sched/pace.h"
 
 #include <math.h>
 
@@ -278,6 +278,7 @@ static void read_length(struct book *book, uint32_t job)
 void order_epoch(struct book *book, uint32_t job)
 {
     read_length(book, job);
+    pace_changed(book, job);
 }
 
 void order_ends(struct book *book)
@@ -316,6 +317,7 @@ static void read_job(struct book *book, uint32_t job)
     book->jobs.v[job].milli = demand_milli(&w->demand, w->demand.min_gpus, mib);
     book->jobs.v[job].queued = false;
     read_length(book, job);
+    pace_changed(book, job);
     book->jobs.v[job].priority = w->priority;
     book->jobs.v[job].submit_ms = w->submit_ms;
     book->jobs.v[job].cpu_only = w->demand.max_gpus == 0;
@@ -690,6 +692,7 @@ void order_change(struct book *book, uint32_t job, bool gone)
         forget(book, old, job);
     if (gone) {
         book->jobs.v[job].user = SCHED_NONE;
+        pace_changed(book, job);
         rerank(book, old, job);
         return;
     }
