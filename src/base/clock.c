@@ -100,17 +100,27 @@ char *clock_format(int64_t t, char *text)
     return text;
 }
 
-char *clock_format_micro(int64_t t, char *text)
+/* So many digits of a second. */
+static char *format_fraction(int64_t t, int digits, int64_t unit, char *text)
 {
     char *rest;
-    int64_t ns = format_sec(t, text, &rest);
+    int64_t part = format_sec(t, text, &rest) / unit;
 
-    int64_t micro = ns / 1000;
-
-    memcpy(rest, ".000000Z", 9);
-    for (int i = 6; i > 0; i--, micro /= 10)
-        rest[i] = (char)('0' + micro % 10);
+    rest[0] = '.';
+    memcpy(rest + 1 + digits, "Z", 2);
+    for (int i = digits; i > 0; i--, part /= 10)
+        rest[i] = (char)('0' + part % 10);
     return text;
+}
+
+char *clock_format_micro(int64_t t, char *text)
+{
+    return format_fraction(t, 6, 1000, text);
+}
+
+char *clock_format_milli(int64_t t, char *text)
+{
+    return format_fraction(t, 3, NSEC_PER_MSEC, text);
 }
 
 /* Exactly `count` digits off the front of *s. */

@@ -24,6 +24,7 @@ int64_t clock_after(int64_t t, int64_t seconds);
 /* "2026-01-02T03:04:05Z" into text[CLOCK_TEXT_MAX]; returns text. */
 char *clock_format(int64_t t, char *text);
 char *clock_format_micro(int64_t t, char *text); /* "2026-01-02T03:04:05.123456Z" */
+char *clock_format_milli(int64_t t, char *text); /* "2026-01-02T03:04:05.123Z" */
 /* RFC 3339, any offset, any fraction. False when it is none. */
 bool clock_parse(struct str text, int64_t *ret);
 /* Kubernetes' short ages: 90s, 3m5s, 75m, 3h20m, 26h, 2d3h, 120d, 3y45d, into text[CLOCK_TEXT_MAX].

@@ -16,9 +16,9 @@ static void add_up(struct life *life)
     memset(life->global_of.v, 0, sizeof(*life->global_of.v) * (view->job_count + 1));
     life->global_of.len = view->job_count;
     for (size_t i = 0; (job = live_running(life->live, i)) != SCHED_NONE; i++)
-        life->global_of.v[job] = sum += live_milli(life->live, view->jobs[job].id);
+        life->global_of.v[job] = sum += live_milli_at(life->live, job);
     VEC_EACH(&life->plan.waits, it)
-        life->global_of.v[it->job] = sum += live_milli(life->live, view->jobs[it->job].id);
+        life->global_of.v[it->job] = sum += live_milli_at(life->live, it->job);
 }
 
 const struct plan *life_plan(struct life *life, int64_t now_ms)
@@ -58,7 +58,7 @@ const struct wait *life_wait(struct life *life, const struct life_job *job, int6
 
 int64_t life_ordinal(const struct life *life, const struct life_job *job)
 {
-    return job->finished_ms ? job->ordinal : live_ordinal(life->live, job->w.id);
+    return job->finished_ms ? job->ordinal : live_ordinal_at(life->live, job->place);
 }
 
 int64_t life_global(struct life *life, const struct life_job *job, int64_t now_ms)

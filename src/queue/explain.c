@@ -103,28 +103,41 @@ static void say_new(struct queue *queue, int64_t now)
         queue_soon(queue);
 }
 
-void explain_write(struct queue *queue, int64_t now)
+static bool is_due(const struct queue *queue, int64_t now)
 {
-    bool due = now - queue->explained_at >= EXPLAIN_MS && queue->explained_revision != queue->revision;
-    uint64_t revision = queue->revision;
-    VEC(uint64_t) ids = {0};
-    int written = 0;
+    return now - queue->explained_at >= EXPLAIN_MS && queue->explained_revision != queue->revision;
+}
+
+bool explain_write(struct queue *queue, int64_t now)
+{
+    size_t end;
 
     if (queue->unseen.len)
         say_new(queue, now);
-    if (!due)
-        return;
-    VEC_EACH(&life_plan(queue->life, now)->waits, it)
-        vec_push(&ids, live_view(life_live(queue->life))->jobs[it->job].id);
-    VEC_EACH(&ids, id) {
-        struct unit *unit = unit_by_id(queue, *id);
-
-        if (waits(unit) && written < EXPLAIN_MAX)
-            written += say(queue, unit, now);
+    if (queue->explain.len == 0 && is_due(queue, now)) {
+        queue->explain_at = queue->explain_written = 0;
+        queue->explain_revision = queue->revision;
+        VEC_EACH(&life_plan(queue->life, now)->waits, it)
+            vec_push(&queue->explain, live_view(life_live(queue->life))->jobs[it->job].id);
+        queue->explained_at = now;
+        queue->explained_revision = queue->explain.len ? 0 : queue->revision;
     }
-    vec_done(&ids);
-    queue->explained_at = now;
-    queue->explained_revision = written < EXPLAIN_MAX ? revision : 0;
+    end = queue->explain_at + EXPLAIN_LOOK;
+    while (queue->explain_at < queue->explain.len && queue->explain_at < end &&
+           queue->explain_written < EXPLAIN_MAX) {
+        struct unit *unit = unit_by_id(queue, queue->explain.v[queue->explain_at++]);
+
+        if (waits(unit))
+            queue->explain_written += say(queue, unit, now);
+    }
+    if (queue->explain.len == 0)
+        return false;
+    if (queue->explain_at < queue->explain.len && queue->explain_written < EXPLAIN_MAX)
+        return true;
+    if (queue->explain_written < EXPLAIN_MAX)
+        queue->explained_revision = queue->explain_revision;
+    vec_done(&queue->explain);
+    return false;
 }
 
 /* Of all, when an epoch is late; of those that share cards, whenever somebody may have come or gone there. */

@@ -23,6 +23,8 @@
 #define NOTIFY_MS         100  /* watchers hear at most that often */
 #define EXPLAIN_MS        5000 /* what waiting objects say of their place is renewed that often */
 #define EXPLAIN_MAX       50   /* of them at once */
+#define EXPLAIN_LOOK      3000 /* that many are looked at in one turn */
+#define LOOK_MAX          100  /* changed objects that are looked at in one turn */
 #define ALIVE_MS          1000 /* what has gone and still holds cards is asked about that often */
 #define RECHECK_MAX       64   /* blocked jobs of a namespace that are looked at again at once */
 #define RECHECK_MS        5000
@@ -107,23 +109,29 @@ struct queue {
     VEC(struct queue_node) nodes; /* places never change */
     uint64_t world;               /* counts changes of the nodes; not 0 */
     struct map *units;            /* uid → unit */
+    uint64_t dropped;             /* counts units that have gone: pointers to others are good */
     struct map *by_id;            /* id → unit */
     struct map *by_job;           /* uid of a Job → its first unit */
     struct map *by_pod;           /* uid of the pod of a run → unit */
     struct map *dirty;            /* uids to look at */
-    struct map *recheck;          /* namespaces in which something may have become possible */
-    int64_t ends_at;              /* when the end of a running job has to be said anew; 0: never */
-    uint64_t ends_revision;       /* when those of shares were looked at */
-    VEC(uint64_t) to_write;       /* ids of units whose status is to be written */
-    VEC(uint64_t) unseen;         /* ids of units whose objects say nothing of their place yet */
-    uint32_t blocked;             /* about how many units are */
-    uint32_t gone;                /* how many units have lost their object and still hold something */
+    struct map *looking;          /* those that are being looked at, some in each turn; NULL: none */
+    size_t looking_at;
+    int64_t turn; /* the last one in which something was looked at, and at how much */
+    uint32_t looked;
+    struct map *recheck;    /* namespaces in which something may have become possible */
+    int64_t ends_at;        /* when the end of a running job has to be said anew; 0: never */
+    uint64_t ends_revision; /* when those of shares were looked at */
+    VEC(uint64_t) to_write; /* ids of units whose status is to be written */
+    VEC(uint64_t) unseen;   /* ids of units whose objects say nothing of their place yet */
+    uint32_t blocked;       /* about how many units are */
+    uint32_t gone;          /* how many units have lost their object and still hold something */
     bool nodes_dirty, working, loading;
     struct sched_options options;
     uint64_t last_id;
     int64_t last_submit_ms;
     int64_t rechecked_at;
     struct loop_timer *tick, *notify_timer;
+    struct loop_timer *rest;     /* what is left of this turn's work, in the next one */
     struct map *ending;          /* uid → text of rows that ended and are not durable yet */
     VEC(struct unsaved) unsaved; /* transitions and epochs, in their order */
     struct map *jobs;            /* uid → Job, until its end is recorded: its object may have gone before */
@@ -134,6 +142,9 @@ struct queue {
     int64_t cards_recorded_at;
     int64_t explained_at;
     uint64_t explained_revision;
+    VEC(uint64_t) explain; /* units in their order, while their objects are being told their places */
+    size_t explain_at, explain_written;
+    uint64_t explain_revision; /* of what they are told */
     struct queue_anchor *anchor;
 };
 
@@ -177,6 +188,13 @@ bool unit_next(const struct queue *queue, struct unit_walk *walk);
     for (struct unit_walk it##_walk = {0}; unit_next((queue), &it##_walk);)                                  \
         for (struct unit *it = it##_walk.unit; it; it = NULL)
 
+/* Each unit that holds a place on a node, in the order of those that run; nothing may change meanwhile. Costs
+ * what runs, not what waits. */
+struct unit *unit_holding(const struct queue *queue, size_t *at); /* NULL: that was all */
+#define UNITS_HOLDING(queue, it)                                                                             \
+    for (size_t it##_at = 0, it##_one = 1; it##_one; it##_one = 0)                                           \
+        for (struct unit * it; (it = unit_holding((queue), &it##_at));)
+
 /* ---- world.c ---- */
 bool world_read(struct queue *queue);                             /* the nodes; true when something changed */
 uint32_t world_node(const struct queue *queue, const char *name); /* SCHED_NONE: no such node */
@@ -191,6 +209,7 @@ void queue_dirty(struct queue *queue, const char *uid);
 void queue_soon(struct queue *queue); /* decide at the end of this turn */
 void queue_on_store(void *arg, const struct store_event *event);
 void queue_on_tick(void *arg);
+void queue_on_rest(void *arg);
 void queue_look(struct queue *queue, const char *uid); /* now, before the watch tells */
 /* One event, its effects carried out. 0, or -1 with err. */
 int queue_step(struct queue *queue, const struct life_event *event, struct err *err);
@@ -251,20 +270,24 @@ void notify_unit(struct queue *queue, const struct unit *unit);
 void notify_later(void *arg);
 
 /* ---- explain.c ---- */
-void explain_write(struct queue *queue, int64_t now);
-void explain_ends(struct queue *queue, int64_t now); /* of running jobs */
+bool explain_write(struct queue *queue, int64_t now); /* true: there is more to write, in the next turn */
+void explain_ends(struct queue *queue, int64_t now);  /* of running jobs */
 
 /* ---- row.c ---- */
 struct json *row_json(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena);
+/* Rows as text, one after another. who is borrowed; NULL: Berth itself. */
+struct row_writer;
+struct row_writer *row_writer_new(struct queue *queue, const struct identity *who);
+void row_writer_free(struct row_writer *writer);
 /* Where a row stands in the list. */
 struct row_place {
     enum phase phase;
     int64_t by; /* within those that run, or those that wait */
-    char name[64];
 };
-/* The same as text, added to `out`; the arena is for what is needed on the way. False: no such row. */
-bool row_write(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-               struct buf *out, struct row_place *place);
+/* unit: what the uid is of; NULL: is looked up. False: no such row. */
+bool row_place(struct row_writer *writer, const char *uid, struct unit *unit, struct row_place *place);
+/* Adds the row's text; false: no such row. */
+bool row_write(struct row_writer *writer, const char *uid, struct unit *unit, struct buf *out);
 void json_set_real(struct arena *arena, struct json *object, const char *key, double value);
 void json_set_null(struct arena *arena, struct json *object, const char *key);
 void json_set_ms(struct arena *arena, struct json *object, const char *key, int64_t ms); /* 0: null */

@@ -1,9 +1,16 @@
-/* The whole queue, the cards, what there is in all. */
+/* The whole queue, the cards, what there is in all.
+ *
+ * A long list is made in pieces: the first call finds out which rows there are and in which order, each one
+ * writes LISTING_ROWS of them as they are then. */
 #include "queue/internal.h"
+
+#define LISTING_ROWS 100 /* less than half a millisecond, and memory that is used again */
 
 struct listed {
     struct row_place place;
-    size_t from, len; /* of the text */
+    struct unit *unit; /* while none is dropped; NULL: of a Job */
+    const char *uid;   /* in the listing's arena */
+    const char *name;  /* borrowed, until they are sorted */
 };
 
 /* What runs, what waits, the rest. */
@@ -14,12 +21,13 @@ static int order_of(enum phase phase)
 
 static int by_place(const void *a, const void *b)
 {
-    const struct row_place *x = &((const struct listed *)a)->place, *y = &((const struct listed *)b)->place;
+    const struct listed *x = a, *y = b;
+    int order = order_of(x->place.phase) - order_of(y->place.phase);
 
-    if (order_of(x->phase) != order_of(y->phase))
-        return order_of(x->phase) - order_of(y->phase);
-    if (x->by != y->by)
-        return x->by < y->by ? -1 : 1;
+    if (order)
+        return order;
+    if (x->place.by != y->place.by)
+        return x->place.by < y->place.by ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
@@ -35,6 +43,7 @@ static bool state_wanted(const char *const *states, enum phase phase)
 
 struct json *queue_capacity(struct queue *queue, struct arena *arena)
 {
+    const struct sched_view *view = live_view(life_live(queue->life));
     struct json *out = json_new_object(arena);
     int64_t gpus = 0, mib = 0, used_mib = 0, cpu = 0, cpu_used = 0, waiting = 0, running = 0;
     double used = 0;
@@ -50,11 +59,11 @@ struct json *queue_capacity(struct queue *queue, struct arena *arena)
             declared = declared || node->gpus[j].declared;
         }
     }
-    UNITS_EACH(queue, it) {
-        waiting += phase_is_waiting(unit_w(it)->phase);
-        running += phase_holds(unit_w(it)->phase);
-        if (phase_holds(unit_w(it)->phase))
-            cpu_used += unit_w(it)->demand.each.cpu_milli;
+    for (uint32_t i = 0; i < view->job_count; i++)
+        waiting += phase_is_waiting(view->jobs[i].phase);
+    UNITS_HOLDING(queue, it) {
+        running++;
+        cpu_used += unit_w(it)->demand.each.cpu_milli;
         for (uint32_t i = 0; i < unit_w(it)->placement.len; i++) {
             const struct slot *slot = &unit_w(it)->placement.v[i];
             const struct node *node = &queue->cluster.nodes[slot->node];
@@ -77,65 +86,103 @@ struct json *queue_capacity(struct queue *queue, struct arena *arena)
     return out;
 }
 
-struct listing {
+/* ---- a listing ---- */
+
+struct queue_listing {
     struct queue *queue;
-    const struct identity *who;
-    const struct queue_filter *filter;
-    struct arena arena; /* of one row */
-    struct buf text;
+    struct row_writer *writer;
+    struct arena arena;
+    const char *user;          /* NULL: all */
+    const char *const *states; /* NULL: all that are not over */
     VEC(struct listed) rows;
+    uint64_t dropped; /* units, when the rows were gathered */
+    size_t at;        /* the next one */
+    bool begun;       /* the head is written */
+    bool any_rows;    /* written: those that have gone meanwhile are left out */
 };
 
-static void add_row(struct listing *l, const char *uid, const char *user, enum phase phase)
+static const char *const *copy_states(struct arena *arena, const char *const *states)
 {
-    const struct queue_filter *filter = l->filter;
-    struct listed row = {.from = l->text.len};
+    size_t count = 0;
+    const char **copy;
 
-    if ((filter && filter->user && !streq(filter->user, user)) ||
-        !state_wanted(filter ? filter->states : NULL, phase))
+    while (states && states[count])
+        count++;
+    if (!states)
+        return NULL;
+    copy = arena_zalloc(arena, sizeof(*copy) * (count + 1));
+    for (size_t i = 0; i < count; i++)
+        copy[i] = arena_strdup(arena, states[i]);
+    return copy;
+}
+
+struct queue_listing *queue_listing_new(struct queue *queue, const struct identity *who,
+                                        const struct queue_filter *filter)
+{
+    struct queue_listing *l = NEW(struct queue_listing);
+
+    l->queue = queue;
+    l->writer = row_writer_new(queue, who);
+    l->user = filter && filter->user ? arena_strdup(&l->arena, filter->user) : NULL;
+    l->states = filter ? copy_states(&l->arena, filter->states) : NULL;
+    return l;
+}
+
+void queue_listing_free(struct queue_listing *l)
+{
+    if (!l)
         return;
-    if (!row_write(l->queue, l->who, uid, &l->arena, &l->text, &row.place))
+    row_writer_free(l->writer);
+    vec_done(&l->rows);
+    arena_done(&l->arena);
+    free(l);
+}
+
+static void add_row(struct queue_listing *l, const char *uid, const char *name, struct unit *unit)
+{
+    struct listed row = {.unit = unit, .name = name};
+
+    if (!row_place(l->writer, uid, unit, &row.place) || !state_wanted(l->states, row.place.phase))
         return;
-    row.len = l->text.len - row.from;
+    row.uid = arena_strdup(&l->arena, uid);
     vec_push(&l->rows, row);
-    arena_reset(&l->arena);
+}
+
+static bool user_wanted(const struct queue_listing *l, const char *user)
+{
+    return !l->user || streq(l->user, user);
 }
 
 /* Whose a Job is: of one with pods its pods', which a label may have given to somebody. */
-static const char *job_user(struct listing *l, const struct object *job)
+static bool job_wanted(const struct queue_listing *l, const struct object *job)
 {
-    const struct unit *unit = unit_of_job(l->queue, job->uid);
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct unit *unit = l->user ? unit_of_job(l->queue, job->uid) : NULL;
 
-    return unit ? unit_w(unit)->user : work_user(object_json(job, &l->arena));
+    if (phase_is_over(row_phase(l->queue, job->uid)))
+        return false;
+    return !l->user || user_wanted(l, unit ? unit_w(unit)->user : work_user(object_json(job, &arena)));
 }
 
-static void add_rows(struct listing *l)
+static void add_rows(struct queue_listing *l)
 {
-    struct queue *queue = l->queue;
-
-    UNITS_EACH(queue, it)
-        if (!it->job && it->life)
-            add_row(l, it->uid, unit_w(it)->user, unit_w(it)->phase);
-    OBJECTS_EACH(store_list(queue->store, KIND_JOB, NULL), it) {
-        enum phase phase = row_phase(queue, (*it)->uid);
-
-        if (!phase_is_over(phase))
-            add_row(l, (*it)->uid, job_user(l, *it), phase);
-    }
+    UNITS_EACH(l->queue, it)
+        if (!it->job && it->life && user_wanted(l, unit_w(it)->user))
+            add_row(l, it->uid, it->name, it);
+    OBJECTS_EACH(store_list(l->queue->store, KIND_JOB, NULL), it)
+        if (job_wanted(l, *it))
+            add_row(l, (*it)->uid, (*it)->name, NULL);
+    if (l->rows.len)
+        qsort(l->rows.v, l->rows.len, sizeof(*l->rows.v), by_place);
 }
 
-void queue_list(struct queue *queue, const struct identity *who, const struct queue_filter *filter,
-                struct buf *out)
+static void write_head(struct queue *queue, struct buf *out)
 {
     static const char *const preemptions[] = {
         [PREEMPTION_AUTO] = "auto", [PREEMPTION_ASK] = "ask", [PREEMPTION_OFF] = "off"};
-    struct listing l = {.queue = queue, .who = who, .filter = filter};
     CLEANUP(arena_done) struct arena arena = {0};
     struct json *head = json_new_object(&arena);
 
-    add_rows(&l);
-    if (l.rows.len)
-        qsort(l.rows.v, l.rows.len, sizeof(*l.rows.v), by_place);
     json_set_int(&arena, head, "revision", (int64_t)queue->revision);
     json_set_ms(&arena, head, "time", queue_now(queue));
     json_set_string(&arena, head, "policy", sched_policy_name(queue->policy));
@@ -144,24 +191,46 @@ void queue_list(struct queue *queue, const struct identity *who, const struct qu
     json_write(out, head);
     out->len--; /* the closing brace */
     buf_puts(out, ",\"jobs\":[");
-    for (size_t i = 0; i < l.rows.len; i++) {
-        if (i)
-            buf_putc(out, ',');
-        buf_add(out, l.text.data + l.rows.v[i].from, l.rows.v[i].len);
+}
+
+bool queue_listing_next(struct queue_listing *l, struct buf *out)
+{
+    size_t end;
+
+    if (!l->begun) {
+        add_rows(l);
+        l->dropped = l->queue->dropped;
+        write_head(l->queue, out);
+        l->begun = true;
     }
-    buf_puts(out, "]}");
-    arena_done(&l.arena);
-    buf_done(&l.text);
-    vec_done(&l.rows);
+    end = l->rows.len - l->at > LISTING_ROWS ? l->at + LISTING_ROWS : l->rows.len;
+    for (; l->at < end; l->at++) {
+        const struct listed *row = &l->rows.v[l->at];
+        size_t before = out->len;
+
+        if (l->any_rows)
+            buf_putc(out, ',');
+        if (row_write(l->writer, row->uid, l->dropped == l->queue->dropped ? row->unit : NULL, out))
+            l->any_rows = true;
+        else
+            out->len = before;
+    }
+    if (l->at < l->rows.len)
+        return true;
+    buf_add(out, "]}", 2);
+    return false;
 }
 
 struct json *queue_list_json(struct queue *queue, const struct identity *who,
                              const struct queue_filter *filter, struct arena *arena)
 {
     CLEANUP(buf_done) struct buf text = {0};
+    struct queue_listing *l = queue_listing_new(queue, who, filter);
     struct json *doc = NULL;
 
-    queue_list(queue, who, filter, &text);
+    while (queue_listing_next(l, &text))
+        ;
+    queue_listing_free(l);
     (void)json_parse(buf_view(&text), arena, &doc, NULL, NULL);
     return doc;
 }
@@ -174,7 +243,7 @@ static int64_t card_jobs(struct queue *queue, uint32_t node, uint32_t card, stru
     const struct node *of = &queue->cluster.nodes[node];
     int64_t used = 0;
 
-    UNITS_EACH(queue, it)
+    UNITS_HOLDING(queue, it)
         for (uint32_t i = 0; i < unit_w(it)->placement.len; i++) {
             const struct slot *slot = &unit_w(it)->placement.v[i];
             struct json *out;
@@ -211,7 +280,7 @@ static void node_json(struct queue *queue, uint32_t at, struct arena *arena, str
     int64_t cpu = 0, mem = 0;
     bool declared = false;
 
-    UNITS_EACH(queue, it)
+    UNITS_HOLDING(queue, it)
         if (unit_w(it)->placement.len && unit_w(it)->placement.v[0].node == at) {
             cpu += unit_w(it)->demand.each.cpu_milli;
             mem += unit_w(it)->demand.each.mem_mib;

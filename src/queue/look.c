@@ -30,7 +30,7 @@ static void queue_work(void *arg);
 
 void queue_soon(struct queue *queue)
 {
-    if (queue->working)
+    if (queue->working || loop_timer_active(queue->rest)) /* this turn has had its share */
         return;
     queue->working = true;
     loop_later(queue->loop, queue_work, anchor_ref(queue->anchor));
@@ -497,22 +497,35 @@ void queue_see(struct queue *queue, const char *uid)
     queue_soon(queue);
 }
 
-static void look_at_dirty(struct queue *queue)
+/* At some of what has changed, LOOK_MAX in a turn; true: there is more. A change of a node makes all jobs
+ * dirty at once. */
+static bool look_at_dirty(struct queue *queue)
 {
-    struct map *dirty = queue->dirty;
     struct str key;
     void *value;
-    size_t at = 0;
 
-    if (map_len(dirty) == 0)
-        return;
-    queue->dirty = map_new();
-    while (map_next(dirty, &at, &key, &value)) {
-        CLEANUP(free) char *uid = mem_strndup(key.s, key.len);
+    if (queue->turn != loop_now(queue->loop)) {
+        queue->turn = loop_now(queue->loop);
+        queue->looked = 0;
+    }
+    if (!queue->looking) {
+        if (map_len(queue->dirty) == 0)
+            return false;
+        queue->looking = queue->dirty;
+        queue->looking_at = 0;
+        queue->dirty = map_new();
+    }
+    for (; queue->looked < LOOK_MAX; queue->looked++) {
+        CLEANUP(free) char *uid = NULL;
 
+        if (!map_next(queue->looking, &queue->looking_at, &key, &value)) {
+            map_free(TAKE_PTR(queue->looking));
+            return false;
+        }
+        uid = mem_strndup(key.s, key.len);
         queue_look(queue, uid);
     }
-    map_free(dirty);
+    return true;
 }
 
 /* ---- nodes ---- */
@@ -522,7 +535,7 @@ static void leave_nodes(struct queue *queue)
 {
     VEC(uint64_t) lost = {0};
 
-    UNITS_EACH(queue, it) {
+    UNITS_HOLDING(queue, it) {
         const struct placement *at = &unit_w(it)->placement;
 
         for (uint32_t i = 0; i < at->len; i++)
@@ -587,6 +600,17 @@ static void set_tick(struct queue *queue, int64_t now)
         loop_timer_set(queue->tick, (next - now) * NSEC_PER_MSEC);
 }
 
+/* When everything that has changed is known. True: there is more to do, in the next turn. */
+static bool decide(struct queue *queue, int64_t now)
+{
+    blocked_look_again(queue, now);
+    life_decide(queue->life, now, blocked_admit, queue, &queue->effects);
+    carry_all(queue);
+    job_status_flush(queue);
+    explain_ends(queue, now);
+    return explain_write(queue, now);
+}
+
 static void queue_work(void *arg)
 {
     struct queue *queue = anchor_unref(arg);
@@ -597,13 +621,8 @@ static void queue_work(void *arg)
     now = queue_now(queue);
     if (queue->nodes_dirty)
         look_at_nodes(queue);
-    look_at_dirty(queue);
-    blocked_look_again(queue, now);
-    life_decide(queue->life, now, blocked_admit, queue, &queue->effects);
-    carry_all(queue);
-    job_status_flush(queue);
-    explain_ends(queue, now);
-    explain_write(queue, now);
+    if (look_at_dirty(queue) || decide(queue, now))
+        loop_timer_set(queue->rest, 0);
     queue->working = false;
     if (map_len(queue->dirty) || queue->nodes_dirty)
         queue_soon(queue);
@@ -612,6 +631,14 @@ static void queue_work(void *arg)
     else
         records_ending_clear(queue);
     set_tick(queue, now);
+}
+
+void queue_on_rest(void *arg)
+{
+    struct queue *queue = arg;
+
+    queue->looked = 0; /* another turn, although a virtual clock may stand still */
+    queue_soon(queue);
 }
 
 void queue_on_tick(void *arg)

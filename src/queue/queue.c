@@ -31,13 +31,16 @@ static void drop_all(struct queue *queue)
 {
     UNITS_EACH(queue, it)
         unit_free(it);
+    queue->dropped++;
     job_row_free(queue);
     map_free(queue->units);
     map_free(queue->by_id);
     map_free(queue->by_job);
     map_free(queue->by_pod);
     map_free(queue->dirty);
+    map_free(TAKE_PTR(queue->looking));
     map_free(queue->recheck);
+    vec_done(&queue->explain);
     queue->to_write.len = queue->unseen.len = 0;
     queue->blocked = queue->gone = 0;
     life_effects_clear(&queue->effects);
@@ -157,6 +160,7 @@ int queue_new(const struct queue_config *config, struct queue **ret, struct err 
     *queue->anchor = (struct queue_anchor){queue, 1};
     queue->tick = loop_timer_new(queue->loop, queue_on_tick, queue);
     queue->notify_timer = loop_timer_new(queue->loop, notify_later, queue);
+    queue->rest = loop_timer_new(queue->loop, queue_on_rest, queue);
     queue->revision = (uint64_t)queue_now(queue); /* goes on over restarts */
     keep_guard(queue->registry);
     told_watch(queue, true);
@@ -180,6 +184,7 @@ void queue_free(struct queue *queue)
     world_done(queue);
     loop_timer_free(queue->tick);
     loop_timer_free(queue->notify_timer);
+    loop_timer_free(queue->rest);
     map_free(queue->changed);
     records_ending_clear(queue);
     map_free(queue->ending);

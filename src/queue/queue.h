@@ -106,9 +106,16 @@ struct queue_filter {
     const char *user;          /* NULL: all */
     const char *const *states; /* NULL-terminated; NULL: all that are not over */
 };
-/* The whole queue as JSON text, added to `out`. */
-void queue_list(struct queue *queue, const struct identity *who, const struct queue_filter *filter,
-                struct buf *out);
+/* The queue as JSON text. Thousands of rows take longer than the loop may be held: they come in pieces, each
+ * a few milliseconds' work, one a turn. Which rows there are, and their order, is settled with the first
+ * piece, and so is the revision that it tells; each row is as it is when it is written, at least that new,
+ * and left out when it is over by then. who is borrowed, the filter copied. */
+struct queue_listing;
+struct queue_listing *queue_listing_new(struct queue *queue, const struct identity *who,
+                                        const struct queue_filter *filter);
+bool queue_listing_next(struct queue_listing *listing, struct buf *out); /* adds a piece; true: more follow */
+void queue_listing_free(struct queue_listing *listing);                  /* NULL is fine */
+/* All at once: for few. */
 struct json *queue_list_json(struct queue *queue, const struct identity *who,
                              const struct queue_filter *filter, struct arena *arena);
 struct json *queue_capacity(struct queue *queue, struct arena *arena); /* "C" */
@@ -148,7 +155,7 @@ struct queue_change {
     uint64_t revision;
     const char *const *upsert;
     size_t upsert_len;
-    const char *const *remove; /* over or deleted: no longer in queue_list */
+    const char *const *remove; /* over or deleted: no longer in the list */
     size_t remove_len;
 };
 typedef void (*queue_watch_fn)(void *arg, const struct queue_change *change);

@@ -23,15 +23,7 @@ void json_set_null(struct arena *arena, struct json *object, const char *key)
 
 char *ms_text(int64_t ms, char text[CLOCK_TEXT_MAX])
 {
-    size_t len;
-
-    clock_format_micro(ms * NSEC_PER_MSEC, text);
-    len = strlen(text); /* "….123456Z" */
-    if (len > 4) {
-        text[len - 4] = 'Z';
-        text[len - 3] = '\0';
-    }
-    return text;
+    return clock_format_milli(ms * NSEC_PER_MSEC, text);
 }
 
 void json_set_ms(struct arena *arena, struct json *object, const char *key, int64_t ms)
@@ -130,12 +122,14 @@ struct row {
     const struct identity *who;
     const char *uid;
     const struct object *object; /* may be NULL */
-    unit_list units;
+    unit_list units;             /* of several; of one: `one` */
+    struct unit *one;
     const struct unit *first;  /* NULL: a Job without pods */
     const struct unit *waiter; /* the one of them that comes first; NULL: none waits */
     const struct wait *wait;   /* its place; NULL: it has none (blocked) */
     enum phase phase;
     int64_t now;
+    struct buf words; /* what the reason is made in; kept from row to row */
     struct facts f;
 };
 
@@ -150,11 +144,11 @@ enum member_type {
 };
 
 #define AT(member) offsetof(struct facts, member)
-#define KEY(text)  (text), sizeof(text) - 1
+#define KEY(text)  (text), ",\"" text "\":", sizeof(",\"" text "\":") - 1
 /* In this order; docs/rest.md has what each means. */
 static const struct member {
-    const char *key;
-    size_t key_len;
+    const char *key, *lead; /* lead: as it stands in the text */
+    size_t lead_len;
     enum member_type type;
     size_t offset;
 } members[] = {
@@ -227,13 +221,13 @@ static const struct unit *speaker(const struct row *row)
 
 static const char *reason_of(struct row *row)
 {
-    CLEANUP(buf_done) struct buf text = {0};
     const struct unit *unit = speaker(row);
     const char *why;
 
     if (unit && unit->life) {
-        life_why(row->queue->life, unit->life, row->now, &text);
-        return arena_strndup(row->arena, text.data ? text.data : "", text.len);
+        buf_clear(&row->words);
+        life_why(row->queue->life, unit->life, row->now, &row->words);
+        return row->words.data ? row->words.data : "";
     }
     if (unit || !row->object || row->phase != PHASE_PENDING)
         return "";
@@ -290,14 +284,20 @@ static void set_identity(struct row *row)
     f->image = unit && unit->life && unit->life->image ? unit->life->image : "";
 }
 
+static int64_t position_of(const struct row *row)
+{
+    bool placed = row->wait && row->waiter && !row->waiter->life->blocked && phase_is_waiting(row->phase);
+
+    return placed ? row->wait->position : NONE;
+}
+
 static void set_state(struct row *row)
 {
     struct facts *f = &row->f;
-    bool placed = row->wait && row->waiter && !row->waiter->life->blocked && phase_is_waiting(row->phase);
 
     f->state = phase_name(rule_broken("7") && row->phase == PHASE_STARTING ? PHASE_RUNNING : row->phase);
     f->reason = reason_of(row);
-    f->position = placed ? row->wait->position : NONE;
+    f->position = position_of(row);
     f->ordinal = (double)ordinal_of(row) / 1000;
     f->global = (double)global_of(row) / 1000;
     f->priority = row->first ? unit_w(row->first)->priority : 0;
@@ -331,7 +331,8 @@ static void set_size(struct row *row)
 static void set_times(struct row *row)
 {
     struct facts *f = &row->f;
-    struct life_when when = {0};
+    const struct unit *unit = row->first;
+    struct life_when start = {0}, end = {0};
 
     VEC_EACH(&row->units, it) {
         const struct life_job *job = (*it)->life;
@@ -341,12 +342,21 @@ static void set_times(struct row *row)
         if (job && phase_is_over(row->phase) && job->finished_ms > f->finished)
             f->finished = job->finished_ms;
     }
-    if (row->waiter && phase_is_waiting(row->phase))
-        life_when(row->queue->life, row->waiter->life, row->now, &when);
-    f->submitted = row->first ? row->first->submit_ms : 0;
-    f->start = when.start_ms;
-    f->start_lo = when.start_lo_ms;
-    f->start_hi = when.start_hi_ms;
+    if (unit && unit->life && !phase_is_over(row->phase))
+        life_when(row->queue->life, unit->life, row->now, &end);
+    if (row->waiter && phase_is_waiting(row->phase)) {
+        if (row->waiter == unit)
+            start = end;
+        else
+            life_when(row->queue->life, row->waiter->life, row->now, &start);
+    }
+    f->submitted = unit ? unit->submit_ms : 0;
+    f->start = start.start_ms;
+    f->start_lo = start.start_lo_ms;
+    f->start_hi = start.start_hi_ms;
+    f->eta = end.end_ms;
+    f->eta_lo = end.end_lo_ms;
+    f->eta_hi = end.end_hi_ms;
 }
 
 static void set_progress(struct row *row)
@@ -358,18 +368,12 @@ static void set_progress(struct row *row)
     bool training = unit && unit->kind == KIND_TRAINING_JOB;
     /* One epoch that nobody reports is a script that knows of none. */
     bool counts = training && (w->epochs_done || w->epochs_total > 1);
-    struct life_when when = {0};
 
     f->epochs_done = counts ? w->epochs_done : NONE;
     f->epochs_total = counts && w->epochs_total ? w->epochs_total : NONE;
     f->progress = training && row->phase == PHASE_SUCCEEDED ? 1
                   : counts && w->epochs_total               ? (double)w->epochs_done / w->epochs_total
                                                             : NAN;
-    if (job && !phase_is_over(row->phase))
-        life_when(row->queue->life, job, row->now, &when);
-    f->eta = when.end_ms;
-    f->eta_lo = when.end_lo_ms;
-    f->eta_hi = when.end_hi_ms;
     f->restarts = w ? w->restarts : 0;
     f->lost_s = job ? (double)job->lost_ms / 1000 : 0;
 }
@@ -401,31 +405,54 @@ static void set_utilization(struct row *row)
     row->f.use_compute = computes ? compute / computes : NAN;
 }
 
-/* False: there is no such row. */
-static bool row_init(struct row *row, struct queue *queue, const struct identity *who, const char *uid,
-                     struct arena *arena)
+/* Which units it has and where it stands; false: there is no such row. `unit`: what the uid is of, NULL: not
+ * looked up. What an earlier row left in *row is dropped, but for the memory of its words. */
+static bool row_begin(struct row *row, const char *uid, struct unit *unit)
 {
-    *row = (struct row){.queue = queue, .arena = arena, .who = who, .uid = uid, .now = queue_now(queue)};
-    row->object = row_object(queue, uid);
-    row_units(queue, uid, &row->units);
+    *row = (struct row){.queue = row->queue,
+                        .arena = row->arena,
+                        .who = row->who,
+                        .now = row->now,
+                        .words = row->words,
+                        .uid = uid,
+                        .one = unit ? unit : unit_find(row->queue, uid)};
+    if (row->one && !row->one->job) {
+        row->units.v = &row->one;
+        row->units.len = 1;
+    } else {
+        row->object = row_object(row->queue, uid);
+        row_units(row->queue, uid, &row->units);
+    }
     if (row->units.len == 0 && !(row->object && row->object->kind->id == KIND_JOB))
         return false;
     row->first = row->units.len ? row->units.v[0] : NULL;
     assert(row->units.len == 0 || row->first);
-    row->phase = row->first && !row->first->job ? unit_w(row->first)->phase : row_phase(queue, uid);
+    row->phase = row->first && !row->first->job ? unit_w(row->first)->phase : row_phase(row->queue, row->uid);
     find_wait(row);
+    return true;
+}
+
+static void row_fill(struct row *row)
+{
+    row->object = row->object ? row->object : row_object(row->queue, row->uid);
     set_identity(row);
     set_state(row);
     set_size(row);
     set_times(row);
     set_progress(row);
     set_utilization(row);
-    return true;
+}
+
+static void row_end(struct row *row)
+{
+    if (row->units.v != &row->one)
+        vec_done(&row->units);
 }
 
 static void row_done_cleanup_(struct row *row)
 {
-    vec_done(&row->units);
+    row_end(row);
+    buf_done(&row->words);
 }
 
 /* ---- as a document ---- */
@@ -456,11 +483,13 @@ static const void *value_of(const struct row *row, const struct member *m)
 
 struct json *row_json(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena)
 {
-    CLEANUP(row_done) struct row row;
+    CLEANUP(row_done)
+    struct row row = {.queue = queue, .arena = arena, .who = who, .now = queue_now(queue)};
     struct json *out;
 
-    if (!row_init(&row, queue, who, uid, arena))
+    if (!row_begin(&row, uid, NULL))
         return NULL;
+    row_fill(&row);
     out = json_new_object(arena);
     json_reserve(arena, out, ARRAY_LEN(members) + 8);
     for (const struct member *m = members; m < members + ARRAY_LEN(members); m++) {
@@ -488,24 +517,31 @@ struct json *row_json(struct queue *queue, const struct identity *who, const cha
 
 /* ---- as text: the same, for thousands of them ---- */
 
+struct row_writer {
+    struct row row;     /* the last one */
+    struct arena arena; /* of one row */
+};
+
 static void write_text(struct buf *out, const char *text)
 {
     if (text)
         json_write_string(out, str_from(text));
     else
-        buf_puts(out, "null");
+        buf_add(out, "null", 4);
 }
 
 static void write_time(struct buf *out, int64_t ms)
 {
-    char text[CLOCK_TEXT_MAX];
+    char *at;
 
     if (ms <= 0 || ms == INT64_MAX) {
-        buf_puts(out, "null");
+        buf_add(out, "null", 4);
         return;
     }
-    buf_putc(out, '"');
-    buf_puts(out, ms_text(ms, text));
+    at = buf_reserve(out, CLOCK_TEXT_MAX + 2);
+    at[0] = '"';
+    ms_text(ms, at + 1);
+    out->len += 1 + strlen(at + 1);
     buf_putc(out, '"');
 }
 
@@ -531,7 +567,7 @@ static void write_cards(const struct row *row, struct buf *out)
     if (holds)
         json_write(out, cards_json(row));
     else
-        buf_puts(out, "[]");
+        buf_add(out, "[]", 2);
 }
 
 static void write_real(struct buf *out, double d)
@@ -559,13 +595,13 @@ static void write_member(const struct row *row, const struct member *m, struct b
         break;
     case MEMBER_INT:
         if (*(const int64_t *)value == NONE)
-            buf_puts(out, "null");
+            buf_add(out, "null", 4);
         else
             buf_int(out, *(const int64_t *)value);
         break;
     case MEMBER_REAL:
         if (isnan(*(const double *)value))
-            buf_puts(out, "null");
+            buf_add(out, "null", 4);
         else
             write_real(out, *(const double *)value);
         break;
@@ -581,24 +617,53 @@ static void write_member(const struct row *row, const struct member *m, struct b
     }
 }
 
-bool row_write(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-               struct buf *out, struct row_place *place)
+struct row_writer *row_writer_new(struct queue *queue, const struct identity *who)
 {
-    CLEANUP(row_done) struct row row;
+    struct row_writer *writer = NEW(struct row_writer);
 
-    if (!row_init(&row, queue, who, uid, arena))
+    writer->row = (struct row){.queue = queue, .who = who, .arena = &writer->arena, .now = queue_now(queue)};
+    return writer;
+}
+
+void row_writer_free(struct row_writer *writer)
+{
+    row_done_cleanup_(&writer->row);
+    arena_done(&writer->arena);
+    free(writer);
+}
+
+bool row_place(struct row_writer *writer, const char *uid, struct unit *unit, struct row_place *place)
+{
+    struct row *row = &writer->row;
+    int64_t position;
+
+    row_end(row);
+    if (!row_begin(row, uid, unit))
         return false;
-    *place = (struct row_place){.phase = row.phase,
-                                .by = phase_holds(row.phase)   ? (int64_t)(row.f.global * 1000)
-                                      : row.f.position != NONE ? row.f.position
-                                                               : INT32_MAX};
-    snprintf(place->name, sizeof(place->name), "%s", row.f.name);
+    position = position_of(row);
+    place->phase = row->phase;
+    place->by = phase_holds(row->phase) ? global_of(row) : position != NONE ? position : INT32_MAX;
+    return true;
+}
+
+bool row_write(struct row_writer *writer, const char *uid, struct unit *unit, struct buf *out)
+{
+    struct row *row = &writer->row;
+
+    row_end(row);
+    row->now = queue_now(row->queue);
+    if (!row_begin(row, uid, unit))
+        return false;
+    row_fill(row);
     for (const struct member *m = members; m < members + ARRAY_LEN(members); m++) {
-        buf_add(out, m == members ? "{\"" : ",\"", 2);
-        buf_add(out, m->key, m->key_len);
-        buf_add(out, "\":", 2);
-        write_member(&row, m, out);
+        size_t at = out->len;
+
+        buf_add(out, m->lead, m->lead_len);
+        if (m == members)
+            out->data[at] = '{';
+        write_member(row, m, out);
     }
     buf_putc(out, '}');
+    arena_reset(&writer->arena);
     return true;
 }

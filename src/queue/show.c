@@ -458,7 +458,9 @@ static void set_ahead(struct queue *queue, const struct wait *wait, struct arena
         CLEANUP(buf_done) struct buf text = {0};
         struct json *out;
 
-        if (!unit || it->position >= wait->position || list->len >= AHEAD_MAX)
+        if (list->len >= AHEAD_MAX)
+            break;
+        if (!unit || it->position >= wait->position)
             continue;
         out = json_push_object(arena, list);
         sched_ordinal_text(it->ordinal, &text);
@@ -514,8 +516,8 @@ static void set_frees(struct queue *queue, int64_t ordinal, struct arena *arena,
     int64_t now = queue_now(queue);
     VEC(struct freeing) all = {0};
 
-    UNITS_EACH(queue, it)
-        if (it->life && workload_gpus(unit_w(it)) > 0)
+    UNITS_HOLDING(queue, it)
+        if (workload_gpus(unit_w(it)) > 0)
             vec_push(&all, freeing_of(queue, it, ordinal, now));
     if (all.len)
         qsort(all.v, all.len, sizeof(*all.v), by_when);

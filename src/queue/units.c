@@ -45,6 +45,21 @@ struct unit *unit_by_id(const struct queue *queue, uint64_t id)
     return map_get(queue->by_id, id_key(&id));
 }
 
+struct unit *unit_holding(const struct queue *queue, size_t *at)
+{
+    const struct live *live = life_live(queue->life);
+    uint32_t job;
+
+    while ((job = live_running(live, *at)) != SCHED_NONE) {
+        struct unit *unit = unit_by_id(queue, live_view(live)->jobs[job].id);
+
+        ++*at;
+        if (unit && phase_holds(unit_w(unit)->phase))
+            return unit;
+    }
+    return NULL;
+}
+
 struct unit *unit_of_job(const struct queue *queue, const char *job)
 {
     return map_get(queue->by_job, str_from(job));
@@ -155,6 +170,7 @@ void unit_free(struct unit *unit)
 void unit_drop(struct queue *queue, struct unit *unit)
 {
     queue->gone -= unit->gone;
+    queue->dropped++;
     notify_row(queue, unit_row(unit));
     leave_job(queue, unit);
     unit_set_pod(queue, unit, NULL);

@@ -76,16 +76,17 @@ uint32_t live_find(const struct live *live, uint64_t id)
 
 int64_t live_ordinal(const struct live *live, uint64_t id)
 {
-    uint32_t job = live_find(live, id);
-
-    return job == SCHED_NONE ? 0 : live->book.jobs.v[job].ordinal;
+    return live_ordinal_at(live, live_find(live, id));
 }
 
-int64_t live_milli(const struct live *live, uint64_t id)
+int64_t live_ordinal_at(const struct live *live, uint32_t job)
 {
-    uint32_t job = live_find(live, id);
+    return job < live->book.jobs.len ? live->book.jobs.v[job].ordinal : 0;
+}
 
-    return job == SCHED_NONE ? 0 : live->book.jobs.v[job].milli;
+int64_t live_milli_at(const struct live *live, uint32_t job)
+{
+    return job < live->book.jobs.len ? live->book.jobs.v[job].milli : 0;
 }
 
 uint32_t live_running(const struct live *live, size_t i)

@@ -76,7 +76,8 @@ const struct sched_view *live_view(const struct live *live);
 uint32_t live_find(const struct live *live, uint64_t id); /* SCHED_NONE: no such job */
 /* Thousandths of a GPU: its user's GPUs up to and including it; what it counts as itself. 0: no such job. */
 int64_t live_ordinal(const struct live *live, uint64_t id);
-int64_t live_milli(const struct live *live, uint64_t id);
+int64_t live_ordinal_at(const struct live *live, uint32_t job); /* by its index in live_view() */
+int64_t live_milli_at(const struct live *live, uint32_t job);
 /* The i-th of those that run, in the policy's order; SCHED_NONE past the last. */
 uint32_t live_running(const struct live *live, size_t i);
 uint64_t live_digest(const struct live *live); /* equal for equal states */

@@ -7,6 +7,7 @@
 #include "objects/train_options.h"
 
 #define STATES_MAX 16
+#define UNSENT_MAX (1 << 20) /* bytes of a list that the client has not read: the rest waits */
 
 static struct queue *need_queue(struct call *call)
 {
@@ -54,21 +55,100 @@ static const char *const *states_of(struct call *call)
     return count ? list : NULL;
 }
 
+/* A list of more than one piece, in the call's arena. Each piece is sent before the next is made, one a turn:
+ * others have theirs in between, and the client reads meanwhile. */
+struct listing_reply {
+    struct call *call;
+    struct queue_listing *listing; /* NULL: the client has left before it began */
+    struct buf first;
+    struct loop_timer *rest;
+};
+
+static void listing_done(struct listing_reply *reply)
+{
+    queue_listing_free(TAKE_PTR(reply->listing));
+    loop_timer_free(TAKE_PTR(reply->rest));
+    buf_done(&reply->first);
+}
+
+static void listing_gone(struct http_req *req)
+{
+    struct listing_reply *reply = req->user;
+    bool begun = reply->rest;
+
+    listing_done(reply);
+    if (begun)
+        http_abandon(req);
+}
+
+static void listing_go_on(void *arg);
+
+static void listing_drained(struct http_req *req)
+{
+    listing_go_on(req->user);
+}
+
+static void listing_go_on(void *arg)
+{
+    struct listing_reply *reply = arg;
+    struct http_req *req = reply->call->req;
+    CLEANUP(buf_done) struct buf piece = reply->first;
+    bool more = reply->first.len || queue_listing_next(reply->listing, &piece);
+
+    reply->first = (struct buf){0};
+    if (!more)
+        buf_putc(&piece, '\n');
+    http_stream_write(req, buf_view(&piece));
+    if (!more) {
+        listing_done(reply);
+        http_stream_end(req);
+    } else if (http_stream_unsent(req) > UNSENT_MAX) {
+        http_stream_on_drain(req, listing_drained);
+    } else {
+        loop_timer_set(reply->rest, 0);
+    }
+}
+
+static void listing_begin(struct call *call, const struct err *failed)
+{
+    static const struct http_header headers[] = {{"Cache-Control", "no-store"}};
+    struct listing_reply *reply = call->req->user;
+
+    if (!reply->listing) {
+        http_abandon(call->req);
+    } else if (failed) {
+        listing_done(reply);
+        rest_fail_err(call, failed);
+    } else {
+        reply->rest = loop_timer_new(call->api->config.loop, listing_go_on, reply);
+        http_stream_begin(call->req, 200, "application/json", headers, ARRAY_LEN(headers));
+        listing_go_on(reply);
+    }
+}
+
 void rest_queue_list(struct call *call, const char *id)
 {
     const char *user = query_string(call, "user");
     struct queue_filter filter = {.user = *user ? user : NULL, .states = states_of(call)};
     struct queue *queue = need_queue(call);
-
-    struct buf body = {0};
+    struct listing_reply *reply;
 
     (void)id;
     if (!queue)
         return;
-    queue_list(queue, &call->who, &filter, &body);
-    buf_putc(&body, '\n');
+    reply = arena_zalloc(call->arena, sizeof(*reply));
+    reply->call = call;
+    reply->listing = queue_listing_new(queue, &call->who, &filter);
+    if (queue_listing_next(reply->listing, &reply->first)) {
+        call->req->user = reply;
+        call->req->gone = listing_gone;
+        call_when_durable(call, listing_begin);
+        return;
+    }
+    queue_listing_free(reply->listing);
+    buf_putc(&reply->first, '\n');
     call->no_store = true;
-    call_reply(call, 200, "application/json", &body);
+    call_reply(call, 200, "application/json", &reply->first);
 }
 
 typedef int (*read_fn)(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
@@ -243,13 +323,6 @@ static void copy_as(struct call *call, struct json *to, const char *key, const s
     json_set(call->arena, to, key, value ? *value : *json_new_null(call->arena));
 }
 
-static bool runs(const struct json *job)
-{
-    const char *state = json_string_or(json_get(job, "state"), "");
-
-    return streq(state, "Starting") || streq(state, "Running") || streq(state, "Stopping");
-}
-
 void rest_old_state(struct call *call, const char *id)
 {
     static const struct {
@@ -267,19 +340,17 @@ void rest_old_state(struct call *call, const char *id)
         {"utilization_mem", "utilizationMem"},
         {"utilization_compute", "utilizationCompute"},
     };
+    static const char *const running[] = {"Starting", "Running", "Stopping", NULL};
     struct queue *queue = need_queue(call);
     struct json *doc, *list = json_new_array(call->arena);
 
     (void)id;
     if (!queue)
         return;
-    doc = queue_list_json(queue, &call->who, &(struct queue_filter){0}, call->arena);
+    doc = queue_list_json(queue, &call->who, &(struct queue_filter){.states = running}, call->arena);
     JSON_EACH(json_get(doc, "jobs"), job) {
-        struct json *row;
+        struct json *row = json_push_object(call->arena, list);
 
-        if (!runs(job))
-            continue;
-        row = json_push_object(call->arena, list);
         for (size_t i = 0; i < ARRAY_LEN(members); i++)
             copy_as(call, row, members[i].key, job, members[i].member);
         if (json_is(json_get(row, "utilization_mem"), JSON_NULL))

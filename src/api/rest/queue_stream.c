@@ -1,9 +1,11 @@
 /* GET /v1/queue/stream: the queue as server-sent events, first whole, then what changes, and what is new in
  * the caller's inbox. A reader who falls behind is not told every change: once it has caught up it gets the
- * whole queue again. */
+ * whole queue again. The whole goes out in pieces, one a turn and as the reader takes them; what changes
+ * meanwhile is told after it. */
 #include "api/rest/rest.h"
 #include "api/share.h"
 #include "base/clock.h"
+#include "base/map.h"
 #include "notify/inbox.h"
 #include "queue/queue.h"
 
@@ -16,6 +18,9 @@ struct rest_stream {
     struct inbox_watch *inbox; /* NULL: the caller has none */
     struct loop_timer *ping;
     struct share_hold hold;
+    struct queue_listing *listing; /* the whole, on its way: nothing else is written; NULL: none is */
+    struct loop_timer *more;       /* its next piece */
+    struct map *missed;            /* rows that have changed meanwhile: uid → `upserted` or `removed` */
     bool behind, gone;
     struct rest_stream *next, **prev;
 };
@@ -33,7 +38,12 @@ static void release(struct rest_stream *s)
     inbox_unwatch(s->inbox);
     s->inbox = NULL;
     loop_timer_free(s->ping);
-    s->ping = NULL;
+    loop_timer_free(s->more);
+    s->ping = s->more = NULL;
+    queue_listing_free(s->listing);
+    s->listing = NULL;
+    map_free(s->missed);
+    s->missed = NULL;
     share_give(&s->hold);
 }
 
@@ -70,17 +80,6 @@ static void send_event(struct rest_stream *s, const char *event, uint64_t revisi
     http_stream_write(s->call->req, buf_view(&text));
 }
 
-static void send_whole(struct rest_stream *s)
-{
-    struct queue *queue = s->call->api->config.queue;
-    CLEANUP(buf_done) struct buf text = {0};
-
-    buf_printf(&text, "event: queue\nid: %llu\ndata: ", (unsigned long long)queue_revision(queue));
-    queue_list(queue, &s->call->who, &(struct queue_filter){0}, &text);
-    buf_puts(&text, "\n\n");
-    http_stream_write(s->call->req, buf_view(&text));
-}
-
 /* How much is new in the caller's inbox, and the newest of it. Has no id: it is no state of the queue. */
 static void send_inbox(struct rest_stream *s)
 {
@@ -101,48 +100,19 @@ static void on_inbox(void *arg, const char *user)
 {
     struct rest_stream *s = arg;
 
-    if (!s->behind && streq(user, rest_inbox_user(&s->call->who)))
+    if (!s->behind && !s->listing && streq(user, rest_inbox_user(&s->call->who)))
         send_inbox(s);
 }
 
-static void on_drain(struct http_req *req)
+static void send_change(struct rest_stream *s, const struct queue_change *change)
 {
-    struct rest_stream *s = req->user;
-
-    s->behind = false;
-    if (!s->watch)
-        return;
-    send_whole(s);
-    send_inbox(s);
-}
-
-/* Milliseconds are enough. */
-static const char *time_text(char text[CLOCK_TEXT_MAX])
-{
-    size_t len = strlen(clock_format_micro(clock_now(), text));
-
-    memcpy(text + len - 4, "Z", 2);
-    return text;
-}
-
-static void on_change(void *arg, const struct queue_change *change)
-{
-    struct rest_stream *s = arg;
     struct queue *queue = s->call->api->config.queue;
     CLEANUP(arena_done) struct arena arena = {0};
-    struct json *doc, *upsert, *removed;
+    struct json *doc = json_new_object(&arena), *upsert, *removed;
     char time[CLOCK_TEXT_MAX];
 
-    if (s->behind)
-        return;
-    if (http_stream_unsent(s->call->req) > BEHIND_BYTES) {
-        s->behind = true;
-        http_stream_on_drain(s->call->req, on_drain);
-        return;
-    }
-    doc = json_new_object(&arena);
     json_set_int(&arena, doc, "revision", (int64_t)change->revision);
-    json_set_string(&arena, doc, "time", time_text(time));
+    json_set_string(&arena, doc, "time", clock_format_milli(clock_now(), time));
     json_set(&arena, doc, "capacity", *queue_capacity(queue, &arena));
     upsert = json_new_array(&arena);
     removed = json_new_array(&arena);
@@ -160,11 +130,111 @@ static void on_change(void *arg, const struct queue_change *change)
     send_event(s, "change", change->revision, doc);
 }
 
+/* ---- the whole ---- */
+
+static const char upserted[] = "upserted", removed[] = "removed"; /* the last word about a row counts */
+
+static void note_missed(struct rest_stream *s, const struct queue_change *change)
+{
+    for (size_t i = 0; i < change->upsert_len; i++)
+        map_set(s->missed, str_from(change->upsert[i]), (void *)upserted);
+    for (size_t i = 0; i < change->remove_len; i++)
+        map_set(s->missed, str_from(change->remove[i]), (void *)removed);
+}
+
+static void send_missed(struct rest_stream *s)
+{
+    CLEANUP(map_free) struct map *missed = TAKE_PTR(s->missed);
+    CLEANUP(arena_done) struct arena arena = {0};
+    size_t len = map_len(missed), at = 0;
+    const char **uids[] = {arena_alloc(&arena, sizeof(char *) * (len + 1)),
+                           arena_alloc(&arena, sizeof(char *) * (len + 1))};
+    struct queue_change change = {queue_revision(s->call->api->config.queue), uids[0], 0, uids[1], 0};
+    struct str key;
+    void *value;
+
+    while (map_next(missed, &at, &key, &value)) {
+        const char *uid = arena_strndup(&arena, key.s, key.len);
+
+        if (value == upserted)
+            uids[0][change.upsert_len++] = uid;
+        else
+            uids[1][change.remove_len++] = uid;
+    }
+    if (len)
+        send_change(s, &change);
+}
+
+static void on_drain(struct http_req *req);
+
+static void send_piece(void *arg)
+{
+    struct rest_stream *s = arg;
+    CLEANUP(buf_done) struct buf text = {0};
+    bool more = queue_listing_next(s->listing, &text);
+
+    if (!more)
+        buf_puts(&text, "\n\n");
+    http_stream_write(s->call->req, buf_view(&text));
+    if (more) {
+        if (http_stream_unsent(s->call->req) > BEHIND_BYTES)
+            http_stream_on_drain(s->call->req, on_drain);
+        else
+            loop_timer_set(s->more, 0);
+        return;
+    }
+    queue_listing_free(TAKE_PTR(s->listing));
+    send_missed(s);
+    send_inbox(s);
+}
+
+static void send_whole(struct rest_stream *s)
+{
+    struct queue *queue = s->call->api->config.queue;
+    CLEANUP(buf_done) struct buf text = {0};
+
+    buf_printf(&text, "event: queue\nid: %llu\ndata: ", (unsigned long long)queue_revision(queue));
+    http_stream_write(s->call->req, buf_view(&text));
+    s->listing = queue_listing_new(queue, &s->call->who, NULL);
+    s->missed = map_new();
+    send_piece(s);
+}
+
+static void on_drain(struct http_req *req)
+{
+    struct rest_stream *s = req->user;
+
+    s->behind = false;
+    if (!s->watch)
+        return;
+    if (s->listing)
+        send_piece(s);
+    else
+        send_whole(s);
+}
+
+static void on_change(void *arg, const struct queue_change *change)
+{
+    struct rest_stream *s = arg;
+
+    if (s->behind)
+        return;
+    if (s->listing) {
+        note_missed(s, change);
+    } else if (http_stream_unsent(s->call->req) > BEHIND_BYTES) {
+        s->behind = true;
+        http_stream_on_drain(s->call->req, on_drain);
+    } else {
+        send_change(s, change);
+    }
+}
+
 static void on_ping(void *arg)
 {
     struct rest_stream *s = arg;
 
-    http_stream_write(s->call->req, STR(": ping\n\n"));
+    if (!s->listing)
+        http_stream_write(s->call->req, STR(": ping\n\n"));
     loop_timer_set(s->ping, PING_INTERVAL);
 }
 
@@ -193,10 +263,10 @@ static void stream_start(struct call *call, const struct err *failed)
     s->watch = queue_watch(call->api->config.queue, on_change, s);
     s->ping = loop_timer_new(call->api->config.loop, on_ping, s);
     loop_timer_set(s->ping, PING_INTERVAL);
-    send_whole(s);
+    s->more = loop_timer_new(call->api->config.loop, send_piece, s);
     if (call->api->config.inbox && access_is_known(&call->who))
         s->inbox = inbox_watch(call->api->config.inbox, on_inbox, s);
-    send_inbox(s);
+    send_whole(s);
 }
 
 void rest_queue_stream(struct call *call, const char *id)
