@@ -3,6 +3,7 @@
 #include "image/image.h"
 
 #include "base/clock.h"
+#include "base/disk.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -15,11 +16,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
-#define LOG_MODULE      "image"
-#define RESERVE_DEFAULT (INT64_C(1) << 30)
+#define LOG_MODULE "image"
 
 static const char *const folders[] = {"layers", "images", "names", "staging", "locks", "trash", "base"};
 
@@ -291,9 +292,6 @@ static void take_config(struct images *images, const struct images_config *given
     c->registries = NULL;
     c->pulls_max = config->pulls_max > 0 ? config->pulls_max : 3;
     c->stall_sec = config->stall_sec > 0 ? config->stall_sec : 60;
-    c->reserve_bytes = config->reserve_bytes == 0 ? RESERVE_DEFAULT : config->reserve_bytes;
-    if (c->reserve_bytes < 0)
-        c->reserve_bytes = 0;
     c->unpacked_max = config->unpacked_max > 0 ? config->unpacked_max : INT64_C(256) << 30;
     c->files_max = config->files_max > 0 ? config->files_max : 4000000;
     c->gc_days = default_to(config->gc_days, 30);
@@ -411,6 +409,11 @@ static void throw_away(struct images *images, const char *path, const char *name
     images_discard(images, path);
 }
 
+int64_t images_reserve(const struct images *images)
+{
+    return images->config.reserve_bytes;
+}
+
 /* Credentials of a process that was killed. */
 static void throw_auth_away(struct images *images, const char *path, const char *name)
 {
@@ -480,6 +483,19 @@ static bool takes_trusted(const struct images *images)
     return true;
 }
 
+/* By the size of the disk that the store is on, where nothing else is wanted. */
+static void set_reserve(struct images *images)
+{
+    int64_t *reserve = &images->config.reserve_bytes;
+    struct statvfs fs;
+
+    if (*reserve == 0)
+        *reserve =
+            statvfs(images->dir, &fs) < 0 ? DISK_MARK_BYTES : disk_keep((int64_t)(fs.f_blocks * fs.f_frsize));
+    if (*reserve < 0)
+        *reserve = 0;
+}
+
 int images_open(const char *dir, struct loop *loop, const struct images_config *config, struct images **ret,
                 struct err *err)
 {
@@ -496,6 +512,7 @@ int images_open(const char *dir, struct loop *loop, const struct images_config *
         return err_set(err, ERR_INVALID, "the folder for images must be an absolute path, not '%s'", dir);
     if (make_folders(images, err) < 0)
         return -1;
+    set_reserve(images);
     images->user_xattr = !takes_trusted(images);
     each_file(images, "trash", load_trash);
     if (config && config->run_dir)

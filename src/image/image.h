@@ -115,7 +115,7 @@ struct images_config {
     size_t registries_len;
     int pulls_max;         /* at once from one registry, more wait; 0: 3 */
     int stall_sec;         /* a pull without progress for so long (under 1 kB/s) fails; 0: 60 */
-    int64_t reserve_bytes; /* disk space that pulls leave free; 0: 1 GiB, < 0: none */
+    int64_t reserve_bytes; /* disk space that pulls leave free; 0: disk_keep() of the disk, < 0: none */
     int64_t unpacked_max;  /* bytes of one unpacked layer; 0: 256 GiB */
     int64_t files_max;     /* entries of one layer; 0: 4 million */
     int gc_days;           /* images unused for longer go; 0: 30, < 0: never for age */
@@ -298,6 +298,7 @@ const char *image_mount_dir(const struct images *images, const char *id); /* as 
 /* Takes a file or folder out of sight at once and deletes it in the background: freeing gigabytes takes a
  * disk seconds. */
 void images_discard(struct images *images, const char *path);
+int64_t images_reserve(const struct images *images); /* bytes that pulls and imports leave free */
 /* Unmounts what an earlier process mounted and keep does not want; call it once at start. */
 void images_sweep(struct images *images, bool (*keep)(void *arg, const char *id), void *arg);
 

@@ -13,6 +13,8 @@ struct machine {
     VEC(struct import *) imports;
     VEC(struct fetch *) fetches;
     VEC(struct relay *) relays;
+    struct offload *offload; /* look-ups of users */
+    struct offload *writes;  /* of imports */
 };
 
 /* The caller as somebody of this operating system. */
@@ -23,7 +25,15 @@ struct person {
     size_t groups_len;
     char name[64], home[1024];
 };
-int person_find(const struct call *call, struct person *ret, struct err *err);
+/* Whose rights a call has; the rest is person_look_up's. ERR_NOT_FOUND: no account here. ERR_UNSUPPORTED. */
+int person_of(const struct call *call, struct person *ret, struct err *err);
+void person_look_up(struct person *person); /* asks the directory, which may hang: not from the loop */
+
+/* True, and the call is answered (429), when somebody has as many of these at once as is allowed, or all
+ * have.
+ */
+bool share_used_up(struct call *call, const char *what, size_t own, size_t own_max, size_t all,
+                   size_t all_max);
 
 /* NULL for admins: what they build is for everybody. */
 const char *machine_owner(const struct call *call);

@@ -1,5 +1,6 @@
 /* The table of routes, and who asks. */
 #include "base/mem.h"
+#include "loop/offload.h"
 #include "machine/internal.h"
 
 #include <grp.h>
@@ -64,33 +65,45 @@ const char *machine_owner(const struct call *call)
     return access_is_admin(&call->who) ? NULL : call->who.user;
 }
 
-int person_find(const struct call *call, struct person *ret, struct err *err)
+bool share_used_up(struct call *call, const char *what, size_t own, size_t own_max, size_t all,
+                   size_t all_max)
 {
-    bool admin = access_is_admin(&call->who);
-    struct person person = {0};
-    struct passwd entry, *found = NULL;
-    char text[4096];
-    gid_t groups[IMAGE_GROUPS_MAX];
-    int len = IMAGE_GROUPS_MAX;
+    if (own < own_max && all < all_max)
+        return false;
+    failure_set(&call->failure, call->arena, 429, "TooManyRequests", "too many %s at once: %zu %s", what,
+                own < own_max ? all_max : own_max, own < own_max ? "in all" : "for each user");
+    call_fail(call);
+    return true;
+}
 
-    if (!call->who.has_uid && !admin)
+int person_of(const struct call *call, struct person *ret, struct err *err)
+{
+    struct person person = {.home = "/"};
+
+    if (!call->who.has_uid && !access_is_admin(&call->who))
         return err_set(err, ERR_NOT_FOUND, "user '%s' has no account on this machine", call->who.user);
     person.uid = call->who.has_uid ? call->who.uid : 0;
     person.gid = call->who.has_uid ? call->who.gid : 0;
-    snprintf(person.home, sizeof(person.home), "/");
-    if (getpwuid_r(person.uid, &entry, text, sizeof(text), &found) == 0 && found) {
-        person.gid = entry.pw_gid;
-        snprintf(person.name, sizeof(person.name), "%s", entry.pw_name);
-        snprintf(person.home, sizeof(person.home), "%s", entry.pw_dir);
-        if (getgrouplist(entry.pw_name, entry.pw_gid, groups, &len) < 0)
-            len = IMAGE_GROUPS_MAX;
-        for (int i = 0; i < len; i++)
-            person.groups[person.groups_len++] = groups[i];
-    }
     if (geteuid() != 0 && geteuid() != person.uid)
         return err_set(err, ERR_UNSUPPORTED, "this daemon is not root's, so it has no rights but its own");
     *ret = person;
     return 0;
+}
+
+void person_look_up(struct person *person)
+{
+    struct passwd entry, *found = NULL;
+    char text[4096];
+    int len = IMAGE_GROUPS_MAX;
+
+    if (getpwuid_r(person->uid, &entry, text, sizeof(text), &found) != 0 || !found)
+        return;
+    person->gid = entry.pw_gid;
+    snprintf(person->name, sizeof(person->name), "%s", entry.pw_name);
+    snprintf(person->home, sizeof(person->home), "%s", entry.pw_dir);
+    if (getgrouplist(entry.pw_name, entry.pw_gid, person->groups, &len) < 0)
+        len = IMAGE_GROUPS_MAX;
+    person->groups_len = (size_t)len;
 }
 
 /* ---- life ---- */
@@ -122,6 +135,8 @@ struct machine *machine_new(const struct machine_config *config)
     struct machine *machine = NEW(struct machine);
 
     machine->loop = config->loop;
+    machine->offload = offload_new(config->loop);
+    machine->writes = offload_new(config->loop);
     machine->images = config->images;
     machine->data_dir = mem_strdup(config->data_dir);
     machine->push_to = mem_strdup(config->push_to);
@@ -146,6 +161,8 @@ void machine_free(struct machine *machine)
 {
     if (!machine)
         return;
+    offload_close(machine->offload);
+    offload_close(machine->writes);
     fetches_end(machine);
     imports_end(machine);
     relays_end(machine);

@@ -19,6 +19,12 @@
 
 #define MACHINE_PROTOCOL  "berth-stream"
 #define MACHINE_FRAME_MAX (1 << 20)
+/* Imports at once: of one user, of all. */
+#define IMPORTS_PERSON_MAX 4
+#define IMPORTS_MAX        16
+/* Connections to /v1/files at once: of one user, of all. */
+#define FILES_PERSON_MAX 16
+#define FILES_MAX        256
 
 struct machine;
 

@@ -1,24 +1,33 @@
 /* A connection whose other end is a process with the rights of the caller: bytes both ways over a socket
- * pair, with neither side running away from the other. */
+ * pair, with neither side running away from the other. Who the caller is on this machine is looked up in a
+ * thread, since a directory service may hang; the process is started without a copy of this one's memory,
+ * which takes longer the larger the daemon is. */
 #include "base/mem.h"
+#include "loop/offload.h"
 #include "machine/internal.h"
 #include "machine/sendq.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#define BLOCK      (256 << 10)
-#define UNSENT_MAX (4 << 20) /* to the caller, before we stop reading from the process */
-#define QUEUE_MAX  (1 << 20) /* to the process, before we stop reading from the caller */
+#define BLOCK       (256 << 10)
+#define UNSENT_MAX  (4 << 20) /* to the caller, before we stop reading from the process */
+#define QUEUE_MAX   (1 << 20) /* to the process, before we stop reading from the caller */
+#define STACK_BYTES (64 << 10)
 
 struct relay {
     struct machine *machine;
+    struct call *call; /* to be answered, until the process is there */
+    uid_t uid;
     struct http_conn *conn;
     int fd;
     pid_t pid;
@@ -139,26 +148,51 @@ static void on_child(void *arg, pid_t pid, int status)
         relay_free(relay); /* otherwise the end of its output ends the rest */
 }
 
-/* In the child, where only system calls are safe: the daemon has threads. */
-static void become(const struct person *person, const char *helper, char *const *env, int fd)
+/* ---- start ---- */
+
+struct launch {
+    const struct person *person;
+    const char *helper;
+    char *const *env;
+    int fd;
+};
+
+/* In the child, which runs in our memory on a stack of its own: only system calls, nothing may change. It
+ * goes to the home folder by itself, since that may be on a file server that hangs. */
+static int become(void *arg)
 {
+    const struct launch *l = arg;
     char name[] = "berth-files";
     char *const argv[] = {name, NULL};
     sigset_t none;
 
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
+    if (dup2(l->fd, STDIN_FILENO) < 0 || dup2(l->fd, STDOUT_FILENO) < 0)
         _exit(126);
-    if (geteuid() == 0 && (syscall(SYS_setgroups, person->groups_len, person->groups) < 0 ||
-                           syscall(SYS_setresgid, person->gid, person->gid, person->gid) < 0 ||
-                           syscall(SYS_setresuid, person->uid, person->uid, person->uid) < 0))
+    if (geteuid() == 0 && (syscall(SYS_setgroups, l->person->groups_len, l->person->groups) < 0 ||
+                           syscall(SYS_setresgid, l->person->gid, l->person->gid, l->person->gid) < 0 ||
+                           syscall(SYS_setresuid, l->person->uid, l->person->uid, l->person->uid) < 0))
         _exit(126);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* another user's process forgets it */
-    if (chdir(person->home) < 0 && chdir("/") < 0)
+    if (chdir("/") < 0)
         _exit(126);
-    execve(helper, argv, env);
+    execve(l->helper, argv, l->env);
     _exit(127);
+}
+
+/* Goes on when the program is executed. Signals wait meanwhile: the child must not handle ours. */
+static pid_t start_process(struct launch *launch)
+{
+    static char stack[STACK_BYTES] __attribute__((aligned(16)));
+    sigset_t all, before;
+    pid_t pid;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid = clone(become, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, launch);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return pid;
 }
 
 static int start(struct relay *relay, const struct person *person, struct err *err)
@@ -166,42 +200,78 @@ static int start(struct relay *relay, const struct person *person, struct err *e
     CLEANUP(fd_close) int theirs = -1;
     CLEANUP(free) char *home = mem_printf("HOME=%s", person->home);
     char *env[] = {home, (char[]){"PATH=/usr/bin:/bin"}, (char[]){"LC_ALL=C.UTF-8"}, NULL};
+    struct launch launch = {.person = person, .helper = relay->machine->files_helper, .env = env};
     int ends[2];
 
-    if (!relay->machine->files_helper)
+    if (!launch.helper)
         return err_set(err, ERR_NOT_FOUND, "the program berth-files is missing");
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return err_errno(err, errno, "make a socket");
     relay->fd = ends[0];
-    theirs = ends[1];
+    theirs = launch.fd = ends[1];
     fcntl(relay->fd, F_SETFL, O_NONBLOCK);
-    relay->pid = fork();
-    if (relay->pid == 0)
-        become(person, relay->machine->files_helper, env, theirs);
+    relay->pid = start_process(&launch);
     if (relay->pid < 0)
-        return err_errno(err, errno, "fork");
+        return err_errno(err, errno, "start '%s'", launch.helper);
     relay->child = loop_child_new(relay->machine->loop, relay->pid, on_child, relay, err);
     if (relay->child)
         return 0;
     kill(relay->pid, SIGKILL);
+    (void)waitpid(relay->pid, NULL, 0);
     return -1;
+}
+
+static void give_up(struct relay *relay, const struct err *err)
+{
+    call_fail_err(TAKE_PTR(relay->call), err);
+    relay_end(relay);
+}
+
+static void look_up(void *work)
+{
+    person_look_up(work);
+}
+
+static void on_looked_up(void *owner, void *work)
+{
+    CLEANUP(free) struct person *person = work;
+    struct relay *relay = owner;
+    struct err err = {0};
+
+    if (!person)
+        err_set(&err, ERR_UNAVAILABLE, "the directory of users does not answer");
+    if (!person || start(relay, person, &err) < 0) {
+        give_up(relay, &err);
+        return;
+    }
+    relay->conn = http_upgrade(TAKE_PTR(relay->call)->req, MACHINE_PROTOCOL, NULL, 0, &ops, relay);
+    relay->io = loop_io_new(relay->machine->loop, relay->fd, EPOLLIN, on_io, relay);
 }
 
 void files_route(struct machine *machine, struct call *call)
 {
-    struct relay *relay = NEW(struct relay);
-    struct person person;
+    CLEANUP(free) struct person *person = NEW(struct person);
+    struct relay *relay;
     struct err err = {0};
+    size_t own = 0;
 
-    *relay = (struct relay){.machine = machine, .fd = -1};
-    vec_push(&machine->relays, relay);
-    if (person_find(call, &person, &err) < 0 || start(relay, &person, &err) < 0) {
+    if (person_of(call, person, &err) < 0) {
         call_fail_err(call, &err);
-        relay_end(relay);
         return;
     }
-    relay->conn = http_upgrade(call->req, MACHINE_PROTOCOL, NULL, 0, &ops, relay);
-    relay->io = loop_io_new(machine->loop, relay->fd, EPOLLIN, on_io, relay);
+    for (size_t i = 0; i < machine->relays.len; i++) /* also those whose process has not ended yet */
+        own += machine->relays.v[i]->uid == person->uid;
+    if (share_used_up(call, "connections for files", own, FILES_PERSON_MAX, machine->relays.len, FILES_MAX))
+        return;
+    relay = NEW(struct relay);
+    *relay = (struct relay){.machine = machine, .fd = -1, .call = call, .uid = person->uid};
+    vec_push(&machine->relays, relay);
+    if (offload_run(machine->offload, OFFLOAD_SEC, look_up, on_looked_up, free, relay, person, &err) < 0) {
+        err.code = ERR_UNAVAILABLE;
+        give_up(relay, &err);
+    } else {
+        (void)TAKE_PTR(person);
+    }
 }
 
 void relays_end(struct machine *machine)

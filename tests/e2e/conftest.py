@@ -1,6 +1,7 @@
 """Fixtures of all e2e tests. `daemon` is one per module, for tests that only need some server: they
 keep to namespaces of their own (`ns`). `own_daemon` is fresh, for tests that stop, break or fill it."""
 
+import glob
 import itertools
 import os
 import shutil
@@ -11,6 +12,10 @@ import pytest
 import harness
 
 _numbers = itertools.count(1)
+# What of the machine containers come near to: devices, what is executed for them, what they have views of.
+_MACHINE = ("/dev/*", "/dev/*/*", "/", "/etc", "/etc/*", "/home", "/root", "/run", "/tmp", "/var", "/usr", "/usr/*", "/bin/busybox",
+            "/usr/bin/crun", "/usr/sbin/runc", "/usr/bin/runc", "/usr/bin/tini*", "/proc/self/ns/*", "/sys/fs/cgroup")
+_PASSING = ("/dev/pts/", "/dev/shm/", "/dev/loop", "/dev/mqueue/")
 _commands = {}  # row of docs/kubectl.md -> kubectl version -> "yes", "no" or "skipped"
 
 
@@ -19,6 +24,31 @@ def pytest_configure(config):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "command(text): the row of docs/kubectl.md that this test proves")
     config.addinivalue_line("markers", "plain: not again under the sanitizers (long, or about other programs)")
+
+
+def _machine_inodes():
+    """{path: type, mode, owner} of what tests must leave as it is, links themselves and not what they lead to."""
+    found = {}
+    for pattern in _MACHINE:
+        for path in glob.glob(pattern):
+            try:
+                st = os.lstat(path)
+            except OSError:
+                continue
+            if not path.startswith(_PASSING):
+                found[path] = (oct(st.st_mode), st.st_uid, st.st_gid, st.st_rdev, st.st_ino if path.startswith("/dev/") else 0)
+    return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def machine_stays_as_it_is():
+    """No container, command or upload of any test changes owner or mode of a file of this machine, or replaces a device."""
+    before = _machine_inodes()
+    yield
+    after = _machine_inodes()
+    changed = [f"{path}: {before[path]} -> {after[path]}" for path in before if path in after and before[path] != after[path]]
+    changed += [f"{path} is gone" for path in before if path.startswith("/dev/") and path not in after]
+    assert not changed, "\n".join(changed)
 
 
 @pytest.hookimpl(hookwrapper=True)

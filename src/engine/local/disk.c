@@ -2,6 +2,8 @@
  * emptyDirs, containers and claims; and whether disk or memory of the machine run short. Pods over a limit,
  * and those that have to make room, are Evicted. Of a claim that is too full an event tells; where the file
  * system enforces limits (claims.c) nothing gets over them. */
+#include "base/disk.h"
+
 #include "base/clock.h"
 #include "base/file.h"
 #include "control/resources.h"
@@ -9,7 +11,6 @@
 #include "engine/local/internal.h"
 #include "loop/offload.h"
 
-#include <fts.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -40,22 +41,6 @@ struct survey {
 
 /* ---- in the thread ---- */
 
-static int64_t measure_tree(const char *path)
-{
-    char *paths[] = {(char *)(uintptr_t)path, NULL};
-    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_XDEV | FTS_NOCHDIR, NULL);
-    int64_t bytes = 0;
-    FTSENT *at;
-
-    while (tree && (at = fts_read(tree)))
-        if (at->fts_info == FTS_F || at->fts_info == FTS_D || at->fts_info == FTS_SL ||
-            at->fts_info == FTS_DEFAULT)
-            bytes += (int64_t)at->fts_statp->st_blocks * 512;
-    if (tree)
-        fts_close(tree);
-    return bytes;
-}
-
 static void work(void *arg)
 {
     struct survey *survey = arg;
@@ -64,7 +49,7 @@ static void work(void *arg)
     setpriority(PRIO_PROCESS, (id_t)gettid(), 19); /* of this thread */
     VEC_EACH(&survey->v, it)
         if (!it->enforced)
-            it->used = measure_tree(it->path);
+            it->used = disk_tree_bytes(it->path);
     if (statvfs(survey->data_dir, &fs) == 0) {
         survey->disk_free = (int64_t)(fs.f_bavail * fs.f_frsize);
         survey->disk_total = (int64_t)(fs.f_blocks * fs.f_frsize);
@@ -277,7 +262,7 @@ static void look_at_machine(struct local_engine *engine, const struct survey *su
     engine->disk_short = survey->disk_total > 0 && evict_disk_short(survey->disk_free, survey->disk_total);
     engine->memory_short = memory >= 0 && memory < EVICT_MEMORY_BYTES;
     if (engine->disk_short)
-        make_room(engine, survey, survey->disk_total / 100 * EVICT_DISK_PERCENT, survey->disk_free);
+        make_room(engine, survey, disk_mark(survey->disk_total), survey->disk_free);
     if (engine->memory_short)
         make_room(engine, NULL, EVICT_MEMORY_BYTES, memory);
 }

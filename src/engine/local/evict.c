@@ -1,8 +1,10 @@
 #include "engine/local/evict.h"
 
+#include "base/disk.h"
+
 bool evict_disk_short(int64_t free, int64_t total)
 {
-    return free < EVICT_DISK_BYTES && free < total / 100 * EVICT_DISK_PERCENT;
+    return free < disk_mark(total);
 }
 
 /* Whether a goes before b. */

@@ -5,8 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EVICT_DISK_PERCENT 10                   /* pods go when less of the data folder's disk is free … */
-#define EVICT_DISK_BYTES   (INT64_C(2) << 30)   /* … and less than this */
 #define EVICT_MEMORY_BYTES (INT64_C(100) << 20) /* available on the machine */
 
 struct evict_pod {
