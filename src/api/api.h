@@ -25,6 +25,9 @@ struct api_hooks {
                       struct err *err);
     /* Members of the daemon's part of /v1/status. */
     void (*status)(void *arg, struct arena *arena, struct json *doc);
+    /* A backup as an open file: `done` gets its descriptor, or an error; once, from the loop. */
+    int (*backup)(void *arg, void (*done)(void *to, int fd, const struct err *err), void *to,
+                  struct err *err);
     /* Paths that have their own idea of who may (the training library's), asked before the caller is
      * identified. */
     bool (*library)(void *arg, struct call *call);

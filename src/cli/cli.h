@@ -168,6 +168,7 @@ struct place {
 };
 /* config_file: --config of `up`; NULL: the usual one. */
 struct place cli_place(struct cli *cli, const char *config_file);
+char *find_berthd(struct cli *cli); /* beside this program, in the build tree, or on PATH; in cli->arena */
 /* Whether somebody listens on that socket; pid (may be NULL) gets who, 0 when the kernel does not say. */
 bool socket_answers(const char *path, pid_t *pid);
 
@@ -274,6 +275,8 @@ int verb_train(struct cli *cli, const struct args *args);
 void train_usage(const struct verb *verb, FILE *out);
 int verb_run(struct cli *cli, const struct args *args);
 int verb_user_add(struct cli *cli, const struct args *args);
+int verb_backup(struct cli *cli, const struct args *args);
+int verb_restore(struct cli *cli, const struct args *args);
 int verb_user_list(struct cli *cli, const struct args *args);
 int verb_token_create(struct cli *cli, const struct args *args);
 int verb_token_list(struct cli *cli, const struct args *args);

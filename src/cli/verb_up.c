@@ -60,7 +60,7 @@ static void read_args(struct cli *cli, const struct args *args, struct up *up)
 }
 
 /* berthd beside this program, in the build tree, or on PATH. */
-static char *find_berthd(struct cli *cli)
+char *find_berthd(struct cli *cli)
 {
     static const char *const beside[] = {"berthd", "../sbin/berthd", "../daemon/berthd"};
     char self[4096];

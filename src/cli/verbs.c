@@ -431,6 +431,17 @@ const struct verb verbs[] = {
      "  berth user add alice --kubeconfig alice.kubeconfig\n"
      "  berth user add bob --group lab >bob.kubeconfig",
      .min_args = 1, .max_args = 1, .run = verb_user_add},
+    {"backup", "FILE", "Write a backup of the daemon: objects, history, tokens, certificates", NULL,
+     "Made while the daemon runs, by an admin. It holds what the daemon knows and its certificate authority; "
+     "it does not\n"
+     "hold the contents of volumes, logs and images. FILE - is standard output.",
+     "  berth backup /mnt/safe/berth.tar.gz", .min_args = 1, .max_args = 1, .run = verb_backup},
+    {"restore", "FILE", "Put a backup back, while no daemon runs", NULL,
+     "The backup is checked first. What is there now is moved to a folder beside it. Containers that run and "
+     "that the\n"
+     "backup does not know are left alone by the next start.",
+     "  berth down; berth restore /mnt/safe/berth.tar.gz; berth up", .min_args = 1, .max_args = 1,
+     .run = verb_restore},
     {"user list", "", "List users", output_options, .run = verb_user_list},
     {"token create", "", "Make a bearer token and print it", token_create_options,
      "The token is shown once; Berth keeps only its hash.",

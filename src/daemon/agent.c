@@ -2,6 +2,7 @@
  * tests, say) has names of its own, made from its folder, so that they do not meet. */
 #include "daemon/agent.h"
 
+#include "backup/backup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "control/util.h"
@@ -373,7 +374,8 @@ static int open_engine(struct agent *agent, const struct daemon_config *config, 
                                  .cgroup = agent->cgroup,
                                  .project_first = config->project_first,
                                  .project_last = config->project_last,
-                                 .project_off = config->project_off};
+                                 .project_off = config->project_off,
+                                 .keep_unknown = BACKUP_KEEP_NAME};
     int result;
 
     for (size_t i = 0; i < config->admins.len; i++)

@@ -17,11 +17,12 @@
 #include <limits.h>
 #include <sys/un.h>
 
-#define CONFIG_SECONDS_MAX   86400
-#define CONFIG_PROJECT_MAX   4294967294 /* ids of projects have 32 bits */
-#define CONFIG_HALF_LIFE_MAX 87600
-#define ROOT_DATA_DIR        "/var/lib/berth"
-#define ROOT_SOCKET          "/run/berth/berth.sock"
+#define CONFIG_SECONDS_MAX      86400
+#define CONFIG_PROJECT_MAX      4294967294 /* ids of projects have 32 bits */
+#define CONFIG_HALF_LIFE_MAX    87600
+#define CONFIG_BACKUP_HOURS_MAX 8760
+#define ROOT_DATA_DIR           "/var/lib/berth"
+#define ROOT_SOCKET             "/run/berth/berth.sock"
 
 struct row {
     const char *flag, *key;
@@ -477,6 +478,32 @@ static int set_half_life(struct daemon_config *config, const char *text, struct 
 
 /* ---- the table ---- */
 
+static int set_backup_dir(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_path(&config->backup_dir, text, err);
+}
+
+static int set_backup_hours(struct daemon_config *config, const char *text, struct err *err)
+{
+    int64_t n = 0;
+
+    if (!is_off(text) && (!str_to_int(str_from(text), &n) || n < 1 || n > CONFIG_BACKUP_HOURS_MAX))
+        return err_set(err, ERR_INVALID, "must be hours, 1 to %d, or off, not '%s'", CONFIG_BACKUP_HOURS_MAX,
+                       text);
+    config->backup_hours = n;
+    return 0;
+}
+
+static int set_backup_keep(struct daemon_config *config, const char *text, struct err *err)
+{
+    int64_t n;
+
+    if (!str_to_int(str_from(text), &n) || n < 1 || n > CONFIG_LIST_MAX)
+        return err_set(err, ERR_INVALID, "must be a number, 1 to %d, not '%s'", CONFIG_LIST_MAX, text);
+    config->backup_keep = (int)n;
+    return 0;
+}
+
 static const struct row rows[] = {
     {"data", "data", "DIR", "where everything is kept", set_data, SCALAR},
     {"http", "http", "ADDR|off", "plain HTTP: page, REST (" CONFIG_HTTP_DEFAULT ")", set_http, SCALAR},
@@ -548,11 +575,22 @@ static const struct row rows[] = {
      config_set_notify_kinds, LIST},
     {"notify-commands", "notifyCommands", "true|false", "users may set a command to run (false)",
      config_set_notify_commands, SCALAR},
+    {"backup-dir", "backupDir", "DIR", "where backups go (DATA/backups)", set_backup_dir, SCALAR},
+    {"backup-hours", "backupHours", "N|off", "hours between two backups (24)", set_backup_hours, SCALAR},
+    {"backup-keep", "backupKeep", "N", "so many of them are kept (7)", set_backup_keep, SCALAR},
     {"log-level", "logLevel", "LEVEL", "error, warn, info or debug (info)", set_log_level, SCALAR},
 };
 #define ROW_DATA 0
 
-enum { OPT_CONFIG = ARRAY_LEN(rows), OPT_CHECK, OPT_ACCEPT_LOSS, OPT_VERSION, OPT_HELP, OPT_COUNT };
+enum {
+    OPT_CONFIG = ARRAY_LEN(rows),
+    OPT_CHECK,
+    OPT_ACCEPT_LOSS,
+    OPT_RESTORE,
+    OPT_VERSION,
+    OPT_HELP,
+    OPT_COUNT
+};
 
 void config_usage(FILE *out)
 {
@@ -568,6 +606,7 @@ void config_usage(FILE *out)
           "  --check-config               read the configuration, say whether it is valid, and exit\n"
           "  --accept-loss                start although stored data is damaged or missing; what is left is "
           "used\n"
+          "  --restore       FILE         put a backup into the data folder, and exit ('berth restore')\n"
           "  --version                    print the version\n"
           "  --help                       print this\n"
           "\n"
@@ -645,6 +684,7 @@ static int read_flags(int argc, char **argv, struct flags *ret, struct err *err)
         [OPT_CONFIG] = {"config", required_argument, NULL, OPT_CONFIG},
         [OPT_CHECK] = {"check-config", no_argument, NULL, OPT_CHECK},
         [OPT_ACCEPT_LOSS] = {"accept-loss", no_argument, NULL, OPT_ACCEPT_LOSS},
+        [OPT_RESTORE] = {"restore", required_argument, NULL, OPT_RESTORE},
         [OPT_VERSION] = {"version", no_argument, NULL, OPT_VERSION},
         [OPT_HELP] = {"help", no_argument, NULL, OPT_HELP},
     };
@@ -803,6 +843,8 @@ static void set_defaults(const struct config_env *env, struct daemon_config *con
     config->https = mem_strdup(CONFIG_HTTPS_DEFAULT);
     config->log_level = LOG_LEVEL_INFO;
     config->anonymous = ANONYMOUS_LOOPBACK;
+    config->backup_hours = CONFIG_BACKUP_HOURS;
+    config->backup_keep = CONFIG_BACKUP_KEEP;
     if (env->uid == 0)
         config->data_dir = mem_strdup(ROOT_DATA_DIR);
     else if (env->xdg_data_home && env->xdg_data_home[0] == '/')
@@ -860,7 +902,11 @@ int config_load(const struct config_env *env, int argc, char **argv, struct daem
         return -1;
     config.action = flags.action == CONFIG_RUN && flags.value[OPT_CHECK] ? CONFIG_CHECK : flags.action;
     config.accept_loss = flags.value[OPT_ACCEPT_LOSS];
-    loads = config.action == CONFIG_RUN || config.action == CONFIG_CHECK;
+    if (flags.value[OPT_RESTORE]) {
+        config.action = config.action == CONFIG_RUN ? CONFIG_RESTORE : config.action;
+        config.restore = mem_strdup(flags.value[OPT_RESTORE]);
+    }
+    loads = config.action != CONFIG_HELP && config.action != CONFIG_VERSION;
     if (loads && load(env, &flags, &config, err) < 0) {
         config_done(&config);
         return -1;
@@ -881,6 +927,8 @@ void config_done(struct daemon_config *config)
     vec_done(&config->admins);
     vec_done(&config->callback_allow);
     free(config->callback_ca);
+    free(config->backup_dir);
+    free(config->restore);
     free(config->file);
     free(config->data_dir);
     free(config->http);

@@ -20,10 +20,12 @@
 #define CONFIG_SYSTEM_FILE   "/etc/berth/berthd.yaml"
 #define CONFIG_GPU_MIB       16384 /* memory of a declared card when none is given */
 #define CONFIG_GPUS_MAX      1024
+#define CONFIG_BACKUP_HOURS  24
+#define CONFIG_BACKUP_KEEP   7
 #define CONFIG_LIST_MAX      1000      /* labels, names, admins */
 #define CONFIG_FILE_MAX      (1 << 20) /* bytes */
 
-enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
+enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK, CONFIG_RESTORE };
 enum config_anonymous {
     ANONYMOUS_NONE,     /* who is not known gets nothing but health checks */
     ANONYMOUS_QUEUE,    /* may also read the queue */
@@ -76,6 +78,10 @@ struct daemon_config {
     uint32_t project_first, project_last; /* of project quotas; 0: the usual ones */
     bool project_off;                     /* no project quotas */
     enum config_network network;          /* of pods */
+    char *backup_dir;                     /* NULL: DATA/backups */
+    int64_t backup_hours;                 /* between backups; 0: none are made */
+    int backup_keep;                      /* so many are kept */
+    char *restore; /* flag only: a backup to put back, instead of running; NULL: none */
     enum log_level log_level;
     VEC(char *) extra_names;    /* for the server certificate */
     VEC(char *) admins;         /* user names */

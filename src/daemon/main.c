@@ -3,10 +3,12 @@
  * leave, everything is durable, done. */
 #include "api/api.h"
 #include "api/train/train.h"
+#include "backup/backup.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "daemon/agent.h"
+#include "daemon/backup_service.h"
 #include "daemon/bootstrap.h"
 #include "daemon/config.h"
 #include "daemon/kubeconfig.h"
@@ -48,6 +50,7 @@ struct daemon {
     struct library *library;
     struct queue_service *queue;
     struct task_service *tasks;
+    struct backup_service *backups;
     struct pki *pki;
     struct http_tls *tls;
     struct http_server *server;
@@ -121,6 +124,7 @@ static int make_kubeconfig(void *arg, const char *user, const char *const *group
 static void status_members(void *arg, struct arena *arena, struct json *doc)
 {
     const struct daemon *d = arg;
+    char time[CLOCK_TEXT_MAX];
 
     json_set_string(arena, doc, "http", d->http_url);
     json_set_string(arena, doc, "https", d->https_url);
@@ -131,6 +135,10 @@ static void status_members(void *arg, struct arena *arena, struct json *doc)
     if (agent_warning(d->agent))
         json_set_string(arena, doc, "agentWarning", agent_warning(d->agent));
     json_set_int(arena, doc, "pid", getpid());
+    if (backup_service_last(d->backups))
+        json_set_string(arena, doc, "lastBackup", clock_format(backup_service_last(d->backups), time));
+    if (backup_service_trouble(d->backups))
+        json_set_string(arena, doc, "backupWarning", backup_service_trouble(d->backups));
 }
 
 static int write_admin_kubeconfig(struct daemon *d, struct err *err)
@@ -192,6 +200,7 @@ static int open_store(struct daemon *d, struct err *err)
         open(path, d->loop, &d->store, err) < 0 || promise_check_running(&d->config, d->store, err) < 0 ||
         promise_check_authority(&d->config, d->store, err) < 0)
         return -1;
+    promise_accept(&d->config);
     if (notify_service_new(d->loop, d->store, &d->config, &d->notify, err) < 0)
         return -1;
     d->registry = registry_new(d->store);
@@ -251,6 +260,12 @@ static bool serve_rest(void *arg, struct call *call)
     return machine_handle(d->machine, call) || train_rest(d->train, call);
 }
 
+static int make_backup(void *arg, void (*done)(void *to, int fd, const struct err *err), void *to,
+                       struct err *err)
+{
+    return backup_service_make(((struct daemon *)arg)->backups, done, to, err);
+}
+
 static bool serve_library(void *arg, struct call *call)
 {
     return train_library(((struct daemon *)arg)->train, call);
@@ -278,6 +293,7 @@ static int listen_all(struct daemon *d, struct err *err)
         .hooks = {.arg = d,
                   .kubeconfig = d->config.https ? make_kubeconfig : NULL,
                   .status = status_members,
+                  .backup = make_backup,
                   .library = serve_library,
                   .rest = serve_rest},
     };
@@ -398,6 +414,7 @@ static int daemon_start(struct daemon *d, struct err *err)
         write_admin_kubeconfig(d, err) < 0 || write_pid(d, err) < 0)
         return -1;
     promise_keep(&d->config, d->store);
+    d->backups = backup_service_new(d->loop, d->store, &d->config);
     store_defer(d->store, on_ready, d);
     return 0;
 }
@@ -410,6 +427,7 @@ static void daemon_done(struct daemon *d)
     library_free(d->library);
     http_tls_free(d->tls);
     machine_free(d->machine);
+    backup_service_free(d->backups);
     queue_service_free(d->queue);
     agent_free(d->agent);
     notify_service_stop(d->notify);
@@ -431,6 +449,24 @@ static void daemon_done(struct daemon *d)
     config_done(&d->config);
 }
 
+static int restore(const struct daemon_config *config)
+{
+    CLEANUP(free) char *replaced = NULL;
+    struct backup_info info = {0};
+    char time[CLOCK_TEXT_MAX];
+    struct err err = {0};
+
+    if (backup_restore(config->restore, config->data_dir, clock_now(), &info, &replaced, &err) < 0) {
+        fprintf(stderr, "berthd: %s\n", err.msg);
+        return 1;
+    }
+    printf("restored the backup of %s of %s: revision %lld, %lld objects\n", info.node,
+           clock_format(info.time, time), (long long)info.revision, (long long)info.objects);
+    if (replaced)
+        printf("what was there is in %s\n", replaced);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct config_env env = config_env_real();
@@ -446,6 +482,11 @@ int main(int argc, char **argv)
         config_usage(stdout);
         config_done(&d.config);
         return 0;
+    }
+    if (d.config.action == CONFIG_RESTORE) {
+        result = restore(&d.config);
+        config_done(&d.config);
+        return result;
     }
     if (d.config.action == CONFIG_CHECK) {
         printf("berthd: the configuration is valid (%s)\n", d.config.file ? d.config.file : "no config file");

@@ -1,5 +1,6 @@
 #include "daemon/promise.h"
 
+#include "backup/backup.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "daemon/agent.h"
@@ -40,6 +41,14 @@ static bool has_entries(const char *path)
     if (dir)
         closedir(dir);
     return found;
+}
+
+void promise_accept(const struct daemon_config *config)
+{
+    CLEANUP(free) char *path = mem_printf("%s/" BACKUP_KEEP_NAME, config->data_dir);
+
+    if (config->accept_loss)
+        file_write_atomic(path, (struct str){"", 0}, 0600, NULL);
 }
 
 int promise_check_folder(const struct daemon_config *config, struct err *err)

@@ -8,6 +8,9 @@
 
 struct store;
 
+/* With --accept-loss: containers that the database does not know are left running, by this start and later
+ * ones. */
+void promise_accept(const struct daemon_config *config);
 /* Before the store is opened. ERR_INVALID: the folder was in use, and its database is gone. */
 int promise_check_folder(const struct daemon_config *config, struct err *err);
 /* Before the node agent starts. ERR_INVALID: containers run here that this database has never heard of. */

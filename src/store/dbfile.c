@@ -209,6 +209,21 @@ static int quick_check(sqlite3 *sql, struct err *err)
     return result;
 }
 
+int dbfile_check(sqlite3 *sql, struct err *err)
+{
+    int64_t version = 0, id = 0;
+
+    if (query_int(sql, "PRAGMA user_version", &version, err) < 0 ||
+        query_int(sql, "PRAGMA application_id", &id, err) < 0)
+        return -1;
+    if (id != APPLICATION_ID)
+        return err_set(err, ERR_INVALID, "it is not a database of Berth's");
+    if (version != STORE_SCHEMA_VERSION)
+        return err_set(err, ERR_UNSUPPORTED, "it has schema version %" PRId64 ", and this Berth has %d",
+                       version, STORE_SCHEMA_VERSION);
+    return quick_check(sql, err);
+}
+
 static int open_file(const char *path, sqlite3 *sql, struct err *err)
 {
     bool unclean = left_unclean(path);

@@ -224,7 +224,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.wfile.write(f"event: change\nid: {change['revision']}\ndata: {json.dumps(change)}\n\n".encode())
         except OSError:
             pass
-        self.lab.listeners.discard(listener)
+        with self.lab.lock:
+            self.lab.listeners.discard(listener)
         self.close_connection = True
 
     def do_GET(self):

@@ -99,6 +99,13 @@ def check_nothing_left(data):
         raise AssertionError("left over:\n" + "\n".join(orphans(data))) from trouble
 
 
+def processes(daemon):
+    """All processes in the containers, by their cgroups."""
+    name = suffix(daemon.data)
+    return {int(pid) for path in pathlib.Path("/sys/fs/cgroup").glob(f"**/berth-{name}/**/cgroup.procs")
+            for pid in path.read_text().split()}
+
+
 def remove_traces(data, all_cgroups=False):
     name = suffix(data)
     for path in glob.glob(f"/sys/fs/cgroup/**/berth-{name}/**/", recursive=True)[::-1] if all_cgroups else []:

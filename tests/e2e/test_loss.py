@@ -4,6 +4,7 @@ import re
 import shutil
 
 import harness
+import podkit
 import pytest
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -99,3 +100,44 @@ def test_check_config_says_what_is_wrong(tmp_path):
     assert said.code == 0 and f"the configuration is valid ({good})" in said.out
     said = harness.run([harness.BERTHD, "--check-config", "--config", bad])
     assert said.code == 2 and "unknown key 'gpuz': did you mean 'gpus'?" in said.err
+
+
+@podkit.needs
+@pytest.mark.plain
+@pytest.mark.parametrize("how", ["accepted", "restored", "new"])
+def test_what_runs_goes_on_although_its_pod_was_lost(tmp_path, how):
+    daemon = podkit.start(tmp_path)
+    backup = tmp_path / "b.tar.gz"
+    try:
+        assert daemon.berth("backup", backup).code == 0
+        podkit.create(daemon, podkit.pod("kept", "trap 'exit 0' TERM; sleep 1000 & wait"))
+        podkit.phase(daemon, "kept", "Running")
+        inside = podkit.processes(daemon)
+        assert inside
+        daemon.kill9()
+        if how == "restored":
+            done = harness.run([harness.BERTH, "--data", daemon.data, "restore", backup])
+            assert done.code == 0, done.err
+            daemon.start()
+        else:
+            for name in ("berth.db", "berth.db-wal", "berth.db-shm"):
+                (daemon.data / name).unlink(missing_ok=True)
+            if how == "new":  # as if only the run folder knew
+                (daemon.data / "berth.db-mark").unlink()
+                for name in ("pki", "volumes", "pods", "logs"):
+                    shutil.rmtree(daemon.data / name, ignore_errors=True)
+                assert "belong to another database" in refusal(daemon)
+            assert podkit.processes(daemon) >= inside
+            start_lossy(daemon)
+        assert "runs, but its pod is not known" in daemon.log()
+        assert podkit.processes(daemon) >= inside
+        daemon.restart()
+        assert podkit.processes(daemon) >= inside
+        (daemon.data / "keep-unknown").unlink()
+        daemon.restart()
+        harness.wait(lambda: not podkit.processes(daemon) & inside, "they end when the admin says so")
+    finally:
+        if not daemon.running():
+            (daemon.data / "keep-unknown").unlink(missing_ok=True)
+            start_lossy(daemon)
+        podkit.close(daemon)

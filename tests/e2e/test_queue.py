@@ -154,11 +154,12 @@ def gpu_job(name, user, gpus, **spec):
 def test_pods_and_jobs_stand_in_the_same_queue(node):
     podkit.create(node, gpu_job("batch", "cyd", 3, backoffLimit=1))
     harness.wait(lambda: rows(node).get("batch", {}).get("state") == "Running", "the Job runs")
-    podkit.create(node, gpu_pod("first", "sleep 3", labels={"user": "dan"}))
-    podkit.phase(node, "first", "Running", "Succeeded")
-    podkit.create(node, gpu_pod("second", "sleep 1", labels={"user": "eve"}))
+    podkit.create(node, gpu_pod("first", HOLD, labels={"user": "dan"}))
+    podkit.phase(node, "first", "Running")
+    podkit.create(node, gpu_pod("second", HOLD, labels={"user": "eve"}))
     # eve's first GPU displaces cyd's job of three; it is requeued, and its backoffLimit is as it was.
-    podkit.phase(node, "second", "Running", "Succeeded")
+    podkit.phase(node, "second", "Running")
+    node.kubectl("delete", "pod", "first", "second", "--wait=false").ok()
     found = harness.wait(lambda: node.kubectl("get", "job", "batch", "-o", "json").json(), "the job")
     assert not found["status"].get("failed") and not any(c["type"] == "Failed" for c in found["status"].get("conditions", []))
     row = until(node, "batch", lambda row: row["state"] == "Running" and "Preempted" in states(row), "runs again")

@@ -30,13 +30,6 @@ def node(tmp_path, request):
     close(daemon)
 
 
-def processes(daemon):
-    """All processes in the containers, by their cgroups."""
-    name = podkit.suffix(daemon.data)
-    return {int(pid) for path in pathlib.Path("/sys/fs/cgroup").glob(f"**/berth-{name}/**/cgroup.procs")
-            for pid in path.read_text().split()}
-
-
 def pull_the_plug(daemon):
     """As after a power cut: no process, mount, namespace, link or run folder is left, the boot id is another."""
     name = podkit.suffix(daemon.data)
@@ -45,12 +38,12 @@ def pull_the_plug(daemon):
         os.kill(pid, signal.SIGKILL)
 
     def all_dead():
-        for pid in processes(daemon):
+        for pid in podkit.processes(daemon):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        return not processes(daemon)
+        return not podkit.processes(daemon)
     harness.wait(all_dead, "all processes are dead")
     lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
     for path in reversed([line.split()[4] for line in lines]):

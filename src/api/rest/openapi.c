@@ -14,6 +14,8 @@ static const struct operation {
 } operations[] = {
     {"get", "/v1/openapi.json", "server", "This document", "", NULL, 200, "any", ""},
     {"get", "/v1/status", "server", "Version, addresses, what the daemon holds", "", NULL, 200, "Status", ""},
+    {"get", "/v1/backup", "server", "A backup as a gzipped tar: objects, history, tokens, certificates", "",
+     NULL, 200, "text", "409 503"},
     {"post", "/v1/apply", "server", "Create or change what manifests describe", "namespace dryRun:boolean",
      "Manifests", 200, "Applied", "400"},
     {"get", "/v1/users", "users", "List users", "", NULL, 200, "UserList", ""},

@@ -93,6 +93,7 @@ static const struct rest_route {
 } routes[] = {
     {"GET", "/v1/openapi.json", REST_ANY, rest_openapi},
     {"GET", "/v1/status", REST_KNOWN, rest_status},
+    {"GET", "/v1/backup", REST_ADMIN, rest_backup},
     {"POST", "/v1/apply", REST_KNOWN, rest_apply},
     {"GET", "/v1/users", REST_ADMIN, rest_users_list},
     {"POST", "/v1/users", REST_ADMIN, rest_users_add},

@@ -11,6 +11,7 @@ void rest_fail_err(struct call *call, const struct err *err);
 void rest_reply(struct call *call, int status, const struct json *doc);
 
 /* apply.c */
+void rest_backup(struct call *call, const char *id);
 void rest_apply(struct call *call, const char *id);
 /* users.c */
 void rest_users_list(struct call *call, const char *id);

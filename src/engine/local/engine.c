@@ -330,7 +330,7 @@ int local_engine_new(const struct local_config *config, struct engine **ret, str
     claims_start(engine, config);
     OBJECTS_EACH(store_list(engine->store, KIND_POD, NULL), it)
         seen(engine, *it);
-    sweep_start(engine);
+    sweep_start(engine, config->keep_unknown);
     keeper_start(engine);
     disk_start(engine);
     store_watch(engine->store, KIND_POD, NULL, store_revision(engine->store), local_on_pod, NULL, engine,

@@ -423,7 +423,7 @@ bool usage_of_node(void *engine, const char *node, struct pod_usage *ret);
 
 /* sweep.c: what an earlier engine left. */
 void sweep_folder(struct local_engine *engine, const char *path); /* with what is mounted below it */
-void sweep_start(struct local_engine *engine);
+void sweep_start(struct local_engine *engine, const char *keep_unknown);
 
 /* dial.c: as podnet_dial, also for pods in the host's network. */
 struct dial;

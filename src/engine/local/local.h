@@ -36,6 +36,10 @@ struct local_config {
     /* Numbers for project quotas; 0: the usual ones. off: sizes of claims are measured only. */
     uint32_t project_first, project_last;
     bool project_off;
+    /* This file in data_dir says that the database may have lost pods: containers of pods that are not known
+     * go on, and so does everything they use. It is removed once there are none. NULL: there is no such file.
+     */
+    const char *keep_unknown;
 };
 
 /* Takes up what an earlier engine left running, removes what belongs to nobody. */

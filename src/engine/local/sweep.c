@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #define LOG_MODULE "engine"
 #define UID_LEN    36
@@ -57,6 +58,39 @@ static void miss_all(struct local_engine *engine)
                     facts_fail(&pod->facts, "NodeReboot", "The machine was started anew while the pod ran");
             }
     }
+}
+
+/* Containers whose pod the database does not have. */
+static size_t count_unknown(const struct local_engine *engine)
+{
+    char **ids = NULL;
+    size_t len = 0, unknown = 0;
+
+    if (runtime_list(engine->rt, &ids, &len, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < len; i++)
+        if (!pod_of_id(engine, ids[i])) {
+            log_warn("container %s runs, but its pod is not known", ids[i]);
+            unknown++;
+        }
+    runtime_list_free(ids, len);
+    return unknown;
+}
+
+/* A database that was restored, or has lost something, says nothing about what it does not know: all of that
+ * is left as it is. */
+static bool keeps_unknown(const struct local_engine *engine, const char *file)
+{
+    CLEANUP(free) char *path = file ? mem_printf("%s/%s", engine->data_dir, file) : NULL;
+
+    if (!path || access(path, F_OK) < 0)
+        return false;
+    if (count_unknown(engine) == 0) {
+        unlink(path);
+        return false;
+    }
+    log_warn("these containers go on; to have the next start end them, remove '%s'", path);
+    return true;
 }
 
 static bool keep_id(void *arg, const char *id)
@@ -154,10 +188,14 @@ static void remove_volumes(struct local_engine *engine)
         closedir(dir);
 }
 
-void sweep_start(struct local_engine *engine)
+void sweep_start(struct local_engine *engine, const char *keep_unknown)
 {
     adopt_all(engine);
     miss_all(engine);
+    if (keeps_unknown(engine, keep_unknown)) {
+        release_sweep(engine);
+        return;
+    }
     runtime_cleanup(engine->rt, keep_id, cleaned, engine);
     images_sweep(engine->images, keep_id, engine);
     slots_sweep(engine);
