@@ -159,8 +159,6 @@ static void add_berth_env(const struct making *m)
         env(m, "BERTH_URL", m->run->url);
         env(m, "BERTH_HOST", host_of(m->run->url));
     }
-    if (m->run->token)
-        env(m, "BERTH_TOKEN", m->run->token);
     env_soft(m, "PYTHONUNBUFFERED", "1");
     /* The image's own path stays in front: an engine that knows it fills it in, for others it is a folder
      * that is not there. */

@@ -32,9 +32,9 @@ struct training_run {
     uint32_t rank;       /* the node this pod is for: place in nodes */
     uint32_t mib;        /* reserved on each card; 0: whole cards */
     const char *pod_name;
-    const char *url, *token; /* BERTH_URL, BERTH_TOKEN; NULL: not set */
-    const char *datasets;    /* folder that becomes /data; NULL: none */
-    const char *library;     /* folder of the Python library, for TRAINING_LIBRARY; NULL: none */
+    const char *url;      /* BERTH_URL; NULL: not set */
+    const char *datasets; /* folder that becomes /data; NULL: none */
+    const char *library;  /* folder of the Python library, for TRAINING_LIBRARY; NULL: none */
 };
 
 /* The document of the pod of `run->rank`: everything but the binding (nodeName, the annotation with the

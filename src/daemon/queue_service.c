@@ -20,9 +20,14 @@ struct queue_service {
 
 /* ---- hooks ---- */
 
-static const char *token(void *arg, struct arena *arena, const char *job_uid)
+/* Of the pods of a TrainingJob. */
+static const char *token(void *arg, const char *pod_uid, struct arena *arena)
 {
-    return train_token(((struct queue_service *)arg)->train, arena, job_uid);
+    const struct queue_service *service = arg;
+    const struct object *pod = store_by_uid(service->store, pod_uid),
+                        *job = pod ? store_controller(service->store, pod) : NULL;
+
+    return job && job->kind->id == KIND_TRAINING_JOB ? train_token(service->train, arena, job->uid) : NULL;
 }
 
 static const char *home(void *arg, struct arena *arena, const char *user)
@@ -128,7 +133,6 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
                                  .notice_ms = daemon->claim_notice_sec * 1000,
                                  .displace_pods = daemon->displace_pods,
                                  .options = &options,
-                                 .token = token,
                                  .home = home,
                                  .account = account,
                                  .last_line = last_line,
@@ -149,6 +153,7 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
         return -1;
     }
     engine_keep_logs(service->engine, keep_log, service);
+    engine_tokens(service->engine, token, service);
     engine_measure(service->engine, measured, service);
     *ret = service;
     return 0;
@@ -164,6 +169,7 @@ void queue_service_free(struct queue_service *service)
     if (!service)
         return;
     engine_keep_logs(service->engine, NULL, NULL);
+    engine_tokens(service->engine, NULL, NULL);
     engine_measure(service->engine, NULL, NULL);
     queue_free(service->queue);
     free(service->library);

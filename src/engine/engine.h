@@ -58,6 +58,12 @@ typedef void (*engine_sample_fn)(void *arg, const struct engine_sample *sample);
  * Several pods may have one name: what they wrote comes one after the other, each pod once. */
 typedef const char *(*engine_keep_fn)(void *arg, const struct json *pod, struct arena *arena);
 
+/* ---- what containers are told in secret ---- */
+
+/* The token with which a pod speaks for its job ($BERTH_TOKEN), in the arena; NULL: it has none. It stands in
+ * no object that others read. */
+typedef const char *(*engine_token_fn)(void *arg, const char *pod_uid, struct arena *arena);
+
 /* ---- the operations ---- */
 
 struct engine_ops {
@@ -74,6 +80,8 @@ struct engine_ops {
                       char ret[ENGINE_LINE_MAX]);
     /* From now on; NULL: none is kept. */
     void (*keep_logs)(struct engine *engine, engine_keep_fn fn, void *arg);
+    /* Asked for each container that is made, from now on; NULL: nobody has one. */
+    void (*tokens)(struct engine *engine, engine_token_fn fn, void *arg);
 
     /* Whether pods of a user can run here (NULL: of nobody, who cannot). False: not, or it is not known yet,
      * and why in one sentence; fn is called from the loop when that has changed for anybody. */
@@ -129,6 +137,12 @@ static inline void engine_keep_logs(struct engine *engine, engine_keep_fn fn, vo
 {
     if (engine)
         engine->ops->keep_logs(engine, fn, arg);
+}
+
+static inline void engine_tokens(struct engine *engine, engine_token_fn fn, void *arg)
+{
+    if (engine)
+        engine->ops->tokens(engine, fn, arg);
 }
 
 static inline bool engine_account(struct engine *engine, const char *user, void (*fn)(void *arg), void *arg,

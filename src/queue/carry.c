@@ -170,8 +170,6 @@ struct json *carry_run_pod(struct queue *queue, const struct unit *unit, const s
                                         : arena_printf(arena, "%s-%u", unit->name, run->number);
     if (store_get(queue->store, KIND_POD, job->ns, run->pod_name))
         run->pod_name = object_generate_name(arena, arena_printf(arena, "%s-", run->pod_name));
-    if (queue->config.token)
-        run->token = queue->config.token(queue->config.arg, arena, unit->uid);
     run->url = queue->url;
     run->library = queue->config.library;
     run->datasets = datasets_of(queue, arena, job_doc);

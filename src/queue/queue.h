@@ -60,8 +60,6 @@ struct queue_config {
     const char *log_dir;  /* output of training jobs: log_dir/UID.log; NULL: not kept */
     const char *datasets; /* folder under a home that becomes /data; NULL: "datasets" */
     const char *library;  /* folder of the Python library, for training.h; NULL: none */
-    /* A token for the library's calls of one job, made in the arena; NULL: no tokens. */
-    const char *(*token)(void *arg, struct arena *arena, const char *job_uid);
     /* Home folder of a user of this machine, in the arena; NULL: none. */
     const char *(*home)(void *arg, struct arena *arena, const char *user);
     /* Why this user's work cannot run here (no account; user NULL: it is nobody's), in the arena; NULL: it

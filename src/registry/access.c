@@ -108,6 +108,32 @@ static bool is_member(struct registry *registry, const struct identity *who, con
     return space && named_in(annotation(space, MEMBERS_ANNOTATION), who);
 }
 
+bool access_reads_secret(const char *user, const struct object *secret)
+{
+    return user && (streq(user, ADMIN_USER) || streq(secret->ns, user) || str_is(secret->maker, user));
+}
+
+/* What a definition keeps from those who only start it. */
+static bool has_system_values(const struct object *definition)
+{
+    const struct json *values = json_at(object_doc(definition), "spec.systemValues");
+
+    return json_len(values) || json_str(values).len;
+}
+
+bool access_shows(struct registry *registry, const struct identity *who, const struct object *object)
+{
+    if (access_is_admin(who))
+        return true;
+    if (object->kind->id == KIND_PV)
+        return identity_in_group(who, "berth:viewers") ||
+               is_member(registry, who,
+                         json_string_or(json_at(object_doc(object), "spec.claimRef.namespace"), ""));
+    if (object->kind->id == KIND_TASK_DEFINITION)
+        return streq(object->ns, who->user) || str_is(object->maker, who->user) || !has_system_values(object);
+    return true;
+}
+
 /* Paths that are no resource: health and version for everybody, discovery for everybody known. */
 static bool path_allowed(const struct identity *who, const char *path)
 {
@@ -187,10 +213,21 @@ static bool user_allowed(struct registry *registry, const struct identity *who, 
     return !needs_owner(who, access) || !foreign(registry, who, access);
 }
 
+static bool hides(struct registry *registry, const struct identity *who, const struct access *access)
+{
+    const struct object *object = NULL;
+
+    if (*access->name && (access->kind->id == KIND_PV || access->kind->id == KIND_TASK_DEFINITION))
+        object = store_get(registry->store, access->kind->id, access->ns, access->name);
+    return object && !access_shows(registry, who, object);
+}
+
 bool access_allowed(struct registry *registry, const struct identity *who, const struct access *access)
 {
     if (access_is_admin(who))
         return true;
+    if (access->kind && access_is_known(who) && hides(registry, who, access))
+        return false;
     if (!access->kind)
         return path_allowed(who, access->path);
     if (!access_is_known(who))

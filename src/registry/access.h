@@ -21,6 +21,12 @@ struct access {
     const char *path;        /* of requests for no resource: "/version" */
 };
 
+/* Whether somebody (ADMIN_USER: the machine's admin) reads a secret: in the namespace of that name any,
+ * elsewhere one's own. Pods that use it are asked the same. */
+bool access_reads_secret(const char *user, const struct object *secret);
+/* Whether one object of a list may be shown to whoever may list: volumes to those whose claims they carry,
+ * definitions with system values to those who may read these. */
+bool access_shows(struct registry *registry, const struct identity *who, const struct object *object);
 bool access_is_admin(const struct identity *who);
 bool access_is_known(const struct identity *who); /* not anonymous */
 bool access_allowed(struct registry *registry, const struct identity *who, const struct access *access);

@@ -170,3 +170,107 @@ def test_a_deleted_training_job_with_a_finalizer_holds_no_cards(lab):
     assert lab.node.request("PATCH", path, {"metadata": {"finalizers": None}},
                             {"Content-Type": "application/merge-patch+json"}).code == 200
     harness.wait(lambda: lab.node.request("GET", path).code == 404, "it is gone")
+
+
+# ---- claims ----
+
+def claim(name, volume=None, size="1Mi"):
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {**spec, **({"volumeName": volume} if volume else {})}}
+
+
+def with_claim(name, command, claim_name):
+    return podkit.pod(name, command, spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim_name}}]},
+                      volumeMounts=[{"name": "v", "mountPath": "/v"}])
+
+
+def bound(lab, name, ns):
+    path = f"/api/v1/namespaces/{ns}/persistentvolumeclaims/{name}"
+    harness.wait(lambda: lab.node.get(path)["status"].get("phase") == "Bound", "the claim is bound")
+    return lab.node.get(path)["spec"]["volumeName"]
+
+
+def test_a_claim_that_names_anothers_volume_opens_nothing(lab):
+    lab.ann.create(claim("data"))
+    lab.ann.create(with_claim("writes", "echo mine >/v/file; stat -c '%u %a' /v", "data"))
+    assert lab.output("writes", lab.ann.name).split() == [str(lab.ann.uid), "700"]
+    volume = bound(lab, "data", lab.ann.name)
+    lab.bob.create(claim("theft", volume))
+    lab.bob.create(with_claim("thief", "cat /v/file", "theft"))
+    waits = lab.until("thief", lab.bob.name, lambda p: p["status"].get("phase") not in (None, "Pending") or
+                      any("claim" in c.get("message", "") for c in p["status"].get("conditions", [])) or
+                      any("not bound" in s.get("state", {}).get("waiting", {}).get("message", "")
+                          for s in p["status"].get("containerStatuses", [])), "it does not start")
+    assert waits["status"]["phase"] == "Pending"
+    lab.node.request("DELETE", f"/api/v1/namespaces/{lab.bob.name}/pods/thief")
+
+
+def test_a_claim_of_a_shared_namespace_lets_nobody_remove_anothers_files(lab):
+    lab.ann.create(claim("common"), ns=attackkit.SHARED)
+    lab.ann.create(with_claim("leaves", "echo mine >/v/file; chmod 644 /v/file; stat -c %a /v", "common"), ns=attackkit.SHARED)
+    assert lab.output("leaves", attackkit.SHARED).strip() == "1777"
+    lab.bob.create(with_claim("looks", "cat /v/file; rm -f /v/file; mv /v/file /v/other; cat /v/file", "common"), ns=attackkit.SHARED)
+    assert [line for line in lab.output("looks", attackkit.SHARED, ("Succeeded", "Failed")).splitlines() if line == "mine"] == ["mine"] * 2
+
+
+def test_volumes_are_shown_to_those_whose_claims_they_carry(lab):
+    lab.ann.create(claim("seen"))
+    volume = bound(lab, "seen", lab.ann.name)
+    names = lambda who: {v["metadata"]["name"] for v in who.get("/api/v1/persistentvolumes")["items"]}
+    assert volume in names(lab.ann) and volume not in names(lab.bob)
+    assert lab.ann.request("GET", f"/api/v1/persistentvolumes/{volume}").code == 200
+    assert lab.bob.request("GET", f"/api/v1/persistentvolumes/{volume}").code == 403
+    watched = lab.bob.request("GET", "/api/v1/persistentvolumes?watch=1&timeoutSeconds=1&resourceVersion=0")
+    assert volume.encode() not in watched.body
+
+
+# ---- secrets ----
+
+def uses_secret(how):
+    source = {"secretKeyRef": {"env": [{"name": "GOT", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+              "envFrom": {"envFrom": [{"secretRef": {"name": "s"}}]}}.get(how, {})
+    volume = {"volume": {"name": "v", "secret": {"secretName": "s"}},
+              "projected": {"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}}}.get(how)
+    spec = {"volumes": [volume]} if volume else {}
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]} if volume else {}
+    return podkit.pod(f"secret-{how.lower()}", "env; cat /v/k", spec=spec, **source, **mounts)
+
+
+@pytest.mark.parametrize("how", ["secretKeyRef", "envFrom", "volume", "projected"])
+def test_a_pod_gets_no_secret_that_its_owner_cannot_read(lab, how):
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"k": "deep-in-the-sea"}}
+    lab.ann.try_create(secret, ns=attackkit.SHARED)
+    assert lab.bob.request("GET", f"/api/v1/namespaces/{attackkit.SHARED}/secrets/s").code == 403
+    pod = uses_secret(how)
+    name = pod["metadata"]["name"]
+    lab.bob.create(pod, ns=attackkit.SHARED)
+    seen = lab.until(name, attackkit.SHARED, lambda p: p["status"].get("phase") in ("Succeeded", "Failed") or
+                     'secret "s" not found' in str(p["status"]) or
+                     any('secret "s" not found' in e.get("message", "") for e in lab.node.get(
+                         f"/api/v1/namespaces/{attackkit.SHARED}/events?fieldSelector=involvedObject.name={name}")["items"]), "is refused")
+    assert seen["status"]["phase"] == "Pending", seen["status"]
+    lab.node.request("DELETE", f"/api/v1/namespaces/{attackkit.SHARED}/pods/{name}")
+    harness.wait(lambda: lab.node.request("GET", f"/api/v1/namespaces/{attackkit.SHARED}/pods/{name}").code == 404, "it is gone")
+    lab.ann.create(pod, ns=attackkit.SHARED)
+    assert "deep-in-the-sea" in lab.output(name, attackkit.SHARED, ("Succeeded", "Failed"))
+    lab.node.request("DELETE", f"/api/v1/namespaces/{attackkit.SHARED}/pods/{name}")
+
+
+# ---- tokens of jobs ----
+
+def test_a_jobs_token_stands_in_nothing_that_others_read(lab):
+    doc = training("speaks")
+    doc["spec"]["command"] = ["sh", "-c", "echo token=$BERTH_TOKEN; exec sleep 1000"]
+    uid = lab.ann.create(doc, ns=attackkit.SHARED)["metadata"]["uid"]
+    harness.wait(lambda: row(lab, uid)["state"] == "Running", "it runs")
+    log = lambda: lab.node.request("GET", f"/api/v1/namespaces/{attackkit.SHARED}/pods/speaks-1/log").body.decode()
+    token = harness.wait(lambda: log().strip().partition("token=")[2], "it says its token")
+    for path in (f"/api/v1/namespaces/{attackkit.SHARED}/pods", f"/apis/berth.dev/v1/namespaces/{attackkit.SHARED}/trainingjobs",
+                 f"/api/v1/namespaces/{attackkit.SHARED}/events", f"/v1/queue/{uid}", "/v1/queue"):
+        assert token.encode() not in lab.bob.request("GET", path).body, path
+    call = lambda: lab.node.request("GET", f"/has_to_stop/{uid}", via="http", token=token)
+    assert (call().code, call().body) == (200, b"0")
+    assert lab.bob.request("GET", f"/has_to_stop/{uid}").code == 403
+    lab.node.restart()
+    harness.wait(lambda: call().code == 200, "the token is good after a restart")
+    lab.node.request("DELETE", f"/apis/berth.dev/v1/namespaces/{attackkit.SHARED}/trainingjobs/speaks")

@@ -118,6 +118,8 @@ def lab(folder, *flags, start=podkit.start, close=podkit.close):
         yield Lab(node)
         close(node)
     except BaseException:
+        with contextlib.suppress(Exception):  # what went wrong is told; what runs is ended all the same
+            close(node)
         node.close(check=False)
         podkit.remove_traces(node.data)
         raise

@@ -134,7 +134,7 @@ static int collect(struct call *call, const struct route *route, struct page *pa
     for (; at < slice.len; at++) {
         const struct object *object = slice.v[at];
 
-        if (!selector_matches(selector, object))
+        if (!selector_matches(selector, object) || !access_shows(call->registry, &call->who, object))
             continue;
         if (limit > 0 && page->objects.len == (size_t)limit) {
             page->more = continue_token(call, page->revision, page->objects.v[page->objects.len - 1]);

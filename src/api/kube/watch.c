@@ -96,6 +96,11 @@ static void on_gone(struct http_req *req)
     http_abandon(req);
 }
 
+static bool selects(const struct call_watch *w, const struct object *object)
+{
+    return selector_matches(w->selector, object) && access_shows(w->call->registry, &w->call->who, object);
+}
+
 /* The state an object had, under the revision at which it left the selection. */
 static const struct object *as_left(struct arena *arena, const struct object *before, int64_t rv)
 {
@@ -183,8 +188,8 @@ static void on_event(void *arg, const struct store_event *event)
 {
     static const char *const names[] = {"ADDED", "MODIFIED", "DELETED"};
     struct call_watch *w = arg;
-    bool was = event->before && selector_matches(w->selector, event->before);
-    bool is = event->op != STORE_DELETED && selector_matches(w->selector, event->object);
+    bool was = event->before && selects(w, event->before);
+    bool is = event->op != STORE_DELETED && selects(w, event->object);
 
     w->told = event->rv;
     if (event->op == STORE_MODIFIED && was && !is) {
@@ -320,7 +325,7 @@ static int gather(struct call_watch *w)
         store_list(w->call->store, w->route.kind->id, *w->route.ns ? w->route.ns : NULL);
 
     OBJECTS_EACH(slice, it)
-        if (selector_matches(w->selector, *it)) {
+        if (selects(w, *it)) {
             vec_push(&w->initial, object_ref(*it));
             bytes += (*it)->text_len;
         }

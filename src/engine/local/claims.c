@@ -9,10 +9,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/stat.h>
 
 #define LOG_MODULE     "claims"
 #define MARK_LIMIT_SEC 3600
+#define LOOKUP_BYTES   (16 << 10)
 
 struct claims_job {
     char *volume, *dir; /* the PersistentVolume's name */
@@ -23,6 +25,12 @@ struct claims_job {
 };
 
 static void next_claim(struct local_engine *engine);
+
+/* Root's alone until the first pod mounts it. */
+static int make_dir(const char *dir, struct err *err)
+{
+    return mkdir(dir, 0700) < 0 && errno != EEXIST ? err_errno(err, errno, "make '%s'", dir) : 0;
+}
 
 /* ---- in the thread ---- */
 
@@ -113,7 +121,7 @@ static int begin(struct local_engine *engine, const char *name, struct err *err)
     job->dir = mem_printf("%s/%s", engine->data_dir, relative);
     job->volume = mem_strdup(name);
     job->bytes = bytes;
-    if (claims_make_dir(job->dir, err) < 0 || projects_id(engine->projects, relative, &id, err) < 0) {
+    if (make_dir(job->dir, err) < 0 || projects_id(engine->projects, relative, &id, err) < 0) {
         job_free(job);
         return -1;
     }
@@ -144,11 +152,41 @@ static void next_claim(struct local_engine *engine)
     }
 }
 
-int claims_make_dir(const char *dir, struct err *err)
+static int owner_ids(const char *owner, uid_t *uid, gid_t *gid, struct err *err)
 {
-    if (mkdir(dir, 0777) == 0)
-        return chmod(dir, 0777) < 0 ? err_errno(err, errno, "chmod '%s'", dir) : 0;
-    return errno == EEXIST ? 0 : err_errno(err, errno, "make '%s'", dir);
+    struct passwd entry, *found = NULL;
+    char text[LOOKUP_BYTES];
+
+    if (user_by_number(owner, uid)) {
+        *gid = *uid;
+        return 0;
+    }
+    if (getpwnam_r(owner, &entry, text, sizeof(text), &found) != 0 || !found)
+        return err_set(err, ERR_NOT_FOUND, "user '%s' has no account on this machine", owner);
+    *uid = entry.pw_uid;
+    *gid = entry.pw_gid;
+    return 0;
+}
+
+int claims_make_dir(const char *dir, const char *owner, struct err *err)
+{
+    CLEANUP(fd_close) int fd = -1;
+    uid_t uid = 0;
+    gid_t gid = 0;
+    struct stat st;
+
+    if (owner && owner_ids(owner, &uid, &gid, err) < 0)
+        return -1;
+    if (make_dir(dir, err) < 0)
+        return -1;
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_errno(err, errno, "open '%s'", dir);
+    /* New, or everybody's without the sticky bit: what its user has set since stays. */
+    if (st.st_uid == 0 && ((st.st_mode & 07777) == 0700 || (st.st_mode & 07777) == 0777) &&
+        (fchown(fd, uid, gid) < 0 || fchmod(fd, owner ? 0700 : 01777) < 0))
+        return err_errno(err, errno, "give '%s' to its owner", dir);
+    return 0;
 }
 
 void claims_limit(struct local_engine *engine, const char *volume)

@@ -88,14 +88,13 @@ static void add_claim(struct survey *survey, struct local_pod *pod, const char *
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct object *claim = store_get(pod->engine->store, KIND_PVC, pod->ns, name);
-    const char *dir;
-    bool own;
+    struct claim_dir dir;
 
     VEC_EACH(&survey->v, it) /* two pods may have the same */
         if (it->what == WHAT_CLAIM && streq(it->name, name) && streq(it->uid, pod->uid))
             return;
-    if (claim && opens_claim_dir(pod, name, &arena, &dir, &own, NULL) == 0 && own)
-        add(survey, pod, WHAT_CLAIM, name, mem_strdup(dir),
+    if (claim && opens_claim_dir(pod, name, &arena, &dir, NULL) == 0 && dir.own)
+        add(survey, pod, WHAT_CLAIM, name, mem_strdup(dir.path),
             json_at(object_json(claim, &arena), "spec.resources.requests.storage"));
 }
 

@@ -131,6 +131,8 @@ struct local_engine {
     char *log_dir;    /* keeper.c; NULL: no log is kept */
     engine_keep_fn keep;
     void *keep_arg;
+    engine_token_fn token;
+    void *token_arg;
     VEC(char *) keep_line; /* uids of pods whose log is to be copied; NULL: only to look for old ones */
     char *keep_uid;        /* whose is being copied */
     bool keep_busy;
@@ -297,6 +299,7 @@ int user_open(const struct pod_user *user, const char *path, int flags, struct e
 int user_mkdir(const struct pod_user *user, const char *path, struct err *err); /* with parents */
 
 #define NO_OWNER "nothing says whose pod it is (annotation berth.dev/user): it cannot run"
+bool user_by_number(const char *name, uid_t *uid); /* "uid-N" */
 /* Admins, and users who are known by their number alone. */
 bool user_needs_no_account(const struct local_engine *engine, const char *name);
 
@@ -347,9 +350,14 @@ int opens_begin(struct local_run *run, void (*then)(struct local_run *run), stru
 /* A descriptor of one's own; sub: of that part of the volume. */
 int opens_take(const struct opens *opens, const char *volume, const char *sub, struct err *err);
 void opens_free(struct opens *opens); /* NULL is fine */
-/* The folder of a claim's volume, in the arena; own: made here. */
-int opens_claim_dir(struct local_pod *pod, const char *claim, struct arena *arena, const char **ret,
-                    bool *own, struct err *err);
+/* The folder of a claim's volume, in the arena. */
+struct claim_dir {
+    const char *path;
+    bool own;          /* made here */
+    const char *owner; /* whose alone it is; NULL: it is shared */
+};
+int opens_claim_dir(struct local_pod *pod, const char *claim, struct arena *arena, struct claim_dir *ret,
+                    struct err *err);
 
 /* claims.c: folders that may hold only so much. */
 void claims_start(struct local_engine *engine, const struct local_config *config);
@@ -357,7 +365,9 @@ void claims_stop(struct local_engine *engine);
 void claims_limit(struct local_engine *engine, const char *volume); /* soon, by its capacity */
 void claims_gone(struct local_engine *engine, const char *volume);
 void claims_limit_empty(const struct local_pod *pod, const char *dir, const char *volume, int64_t bytes);
-int claims_make_dir(const char *dir, struct err *err); /* there already is fine */
+/* Made for the claim's owner alone, or for everybody (owner NULL): each may remove their own files. Looks the
+ * owner up, for threads. There already is fine. */
+int claims_make_dir(const char *dir, const char *owner, struct err *err);
 /* What a folder holds, where that is limited; false: it is not. */
 bool claims_use(const struct local_engine *engine, const char *path, int64_t *ret);
 void claims_sweep(struct local_engine *engine); /* numbers of folders that are gone */

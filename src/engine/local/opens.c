@@ -11,6 +11,7 @@ enum how { OPEN_HOST, OPEN_VOLUME, OPEN_OWN }; /* with the user's rights; an adm
 
 struct opens_item {
     char *volume, *path, *type, *sub; /* sub: below path; "": path itself */
+    char *owner;                      /* of OPEN_OWN: whose alone the folder is; NULL: it is shared */
     enum how how;
     int fd;
     struct err err;
@@ -29,6 +30,7 @@ void opens_free(struct opens *opens)
         free(opens->v[i].path);
         free(opens->v[i].type);
         free(opens->v[i].sub);
+        free(opens->v[i].owner);
         fd_close(opens->v[i].fd);
     }
     free(opens);
@@ -82,11 +84,11 @@ static int open_host_path(const struct pod_user *user, const char *path, const c
     return take_fd(&fd);
 }
 
-static int open_folder(const char *path, bool own, struct err *err)
+static int open_folder(const char *path, bool own, const char *owner, struct err *err)
 {
     int fd;
 
-    if (own && claims_make_dir(path, err) < 0)
+    if (own && claims_make_dir(path, owner, err) < 0)
         return -1;
     fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? err_errno(err, errno, "open volume '%s'", path) : fd;
@@ -96,7 +98,7 @@ static int open_item(const struct pod_user *user, const struct opens_item *item,
 {
     CLEANUP(fd_close)
     int fd = item->how == OPEN_HOST ? open_host_path(user, item->path, item->type, err)
-                                    : open_folder(item->path, item->how == OPEN_OWN, err);
+                                    : open_folder(item->path, item->how == OPEN_OWN, item->owner, err);
 
     if (fd < 0)
         return -1;
@@ -118,28 +120,43 @@ static void drop(void *arg)
 
 /* ---- in the loop ---- */
 
-int opens_claim_dir(struct local_pod *pod, const char *name, struct arena *arena, const char **ret, bool *own,
+/* A claim's word alone opens nothing: anybody may write a volume's name into it. It must be bound, and the
+ * volume must be bound to it. */
+static const struct object *volume_of(const struct local_pod *pod, const struct object *claim,
+                                      struct arena *arena)
+{
+    const struct json *doc = object_json(claim, arena);
+    const char *name = json_string_or(json_at(doc, "spec.volumeName"), "");
+    const struct object *volume = *name ? store_get(pod->engine->store, KIND_PV, "", name) : NULL;
+
+    if (!volume || !streq(json_at_string(doc, "status.phase"), "Bound") ||
+        !streq(json_at_string(object_json(volume, arena), "spec.claimRef.uid"), claim->uid))
+        return NULL;
+    return volume;
+}
+
+int opens_claim_dir(struct local_pod *pod, const char *name, struct arena *arena, struct claim_dir *ret,
                     struct err *err)
 {
     const struct object *claim = store_get(pod->engine->store, KIND_PVC, pod->ns, name), *volume;
     const struct json *doc, *path;
-    const char *volume_name;
 
     if (!claim)
         return err_set(err, ERR_NOT_FOUND, "persistentvolumeclaim \"%s\" not found", name);
-    volume_name = json_string_or(json_at(object_json(claim, arena), "spec.volumeName"), "");
-    volume = *volume_name ? store_get(pod->engine->store, KIND_PV, "", volume_name) : NULL;
+    volume = volume_of(pod, claim, arena);
     if (!volume)
         return err_set(err, ERR_UNAVAILABLE, "persistentvolumeclaim \"%s\" is not bound yet", name);
     doc = object_json(volume, arena);
     path = json_at(doc, "spec.hostPath");
     if (!path)
         path = json_at(doc, "spec.local");
-    *own = !path;
+    *ret = (struct claim_dir){.own = !path};
     if (path) /* made by an admin: his word counts, not the user's rights */
-        *ret = json_string_or(json_get(path, "path"), "");
+        ret->path = json_string_or(json_get(path, "path"), "");
     else
-        *ret = arena_printf(arena, "%s/volumes/%s", pod->engine->data_dir, volume_name);
+        ret->path = arena_printf(arena, "%s/volumes/%s", pod->engine->data_dir, volume->name);
+    if (str_is(claim->maker, claim->ns)) /* in somebody's own namespace */
+        ret->owner = arena_strdup(arena, claim->ns);
     return 0;
 }
 
@@ -149,20 +166,20 @@ static void add(struct opens *opens, struct local_pod *pod, const struct json *v
     const struct json *host = json_get(volume, "hostPath"),
                       *claim = json_get(volume, "persistentVolumeClaim");
     struct opens_item *item = &opens->v[opens->len];
-    const char *path = json_string_or(json_get(host, "path"), "");
-    bool own = false;
+    struct claim_dir dir = {.path = json_string_or(json_get(host, "path"), "")};
 
     if (!host && !claim)
         return;
     *item = (struct opens_item){.fd = -1, .how = OPEN_HOST};
     if (claim) {
-        if (opens_claim_dir(pod, json_string_or(json_get(claim, "claimName"), ""), &arena, &path, &own,
-                            &item->err) < 0)
-            path = "";
-        item->how = own ? OPEN_OWN : OPEN_VOLUME;
+        if (opens_claim_dir(pod, json_string_or(json_get(claim, "claimName"), ""), &arena, &dir, &item->err) <
+            0)
+            dir.path = "";
+        item->how = dir.own ? OPEN_OWN : OPEN_VOLUME;
+        item->owner = dir.owner ? mem_strdup(dir.owner) : NULL;
     }
     item->volume = mem_strdup(json_string_or(json_get(volume, "name"), ""));
-    item->path = mem_strdup(path);
+    item->path = mem_strdup(dir.path);
     item->type = mem_strdup(json_string_or(json_get(host, "type"), ""));
     item->sub = mem_strdup(sub);
     opens->len++;

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "engine/local/internal.h"
 #include "engine/local/status.h"
+#include "objects/names.h"
+#include "registry/access.h"
 
 #define LOG_MODULE        "engine"
 
@@ -94,9 +96,12 @@ struct local_run *pod_run(const struct local_pod *pod, const char *container)
 const struct json *pod_find_object(void *arg, const char *kind, const char *name)
 {
     struct local_pod *pod = arg;
+    bool secret = streq(kind, "secret");
     const struct object *object =
-        store_get(pod->engine->store, streq(kind, "secret") ? KIND_SECRET : KIND_CONFIG_MAP, pod->ns, name);
+        store_get(pod->engine->store, secret ? KIND_SECRET : KIND_CONFIG_MAP, pod->ns, name);
 
+    if (object && secret && !pod->user.admin && !access_reads_secret(work_rights(pod->doc), object))
+        object = NULL; /* another's: as one that is not there */
     return object ? object_json(object, &pod->scratch) : NULL;
 }
 

@@ -171,14 +171,24 @@ static void pull_archive(struct local_run *run, const char *path, struct image_p
 
 /* ---- registries ---- */
 
-/* Those that a list of references to secrets names. */
-static size_t read_secrets(struct local_run *run, const struct json *list, const char **auths, size_t n)
+/* Admins alone write service accounts, and a password goes to its registry only: any secret will do. */
+static const struct json *account_secret(struct local_pod *pod, const char *name)
+{
+    const struct object *secret = store_get(pod->engine->store, KIND_SECRET, pod->ns, name);
+
+    return secret ? object_json(secret, &pod->scratch) : NULL;
+}
+
+/* Those that a list of references to secrets names; account: the list is a service account's. */
+static size_t read_secrets(struct local_run *run, const struct json *list, bool account, const char **auths,
+                           size_t n)
 {
     static const char *const keys[] = {".dockerconfigjson", ".dockercfg"};
 
     JSON_EACH(list, it) {
+        const char *name = json_string_or(json_get(it, "name"), "");
         const struct json *secret =
-            pod_find_object(run->pod, "secret", json_string_or(json_get(it, "name"), ""));
+            account ? account_secret(run->pod, name) : pod_find_object(run->pod, "secret", name);
 
         for (size_t i = 0; secret && i < ARRAY_LEN(keys) && n < AUTHS_MAX; i++) {
             struct str text = env_key(&run->pod->scratch, secret, true, keys[i]);
@@ -197,10 +207,11 @@ static size_t read_auths(struct local_run *run, const char *auths[AUTHS_MAX + 1]
     const struct object *account =
         store_get(pod->engine->store, KIND_SERVICE_ACCOUNT, pod->ns,
                   json_string_or(json_at(pod->doc, "spec.serviceAccountName"), "default"));
-    size_t n = read_secrets(run, json_at(pod->doc, "spec.imagePullSecrets"), auths, 0);
+    size_t n = read_secrets(run, json_at(pod->doc, "spec.imagePullSecrets"), false, auths, 0);
 
     if (account)
-        n = read_secrets(run, json_get(object_json(account, &pod->scratch), "imagePullSecrets"), auths, n);
+        n = read_secrets(run, json_get(object_json(account, &pod->scratch), "imagePullSecrets"), true, auths,
+                         n);
     images_auths_of(pod->engine->images, *owner_of(run) ? owner_of(run) : "system:admin", login);
     if (login->len)
         auths[n++] = login->data;

@@ -421,6 +421,16 @@ static void set_person_env(struct start_work *s)
         env_set(&s->env, s->arena, "CLUSTER_GROUP_NAME", user->group);
 }
 
+/* Never written into an object: whoever may read the pod could speak for its job. */
+static void set_token(struct start_work *s)
+{
+    struct local_engine *engine = s->pod->engine;
+    const char *token = engine->token ? engine->token(engine->token_arg, s->pod->uid, s->arena) : NULL;
+
+    if (token)
+        env_set(&s->env, s->arena, "BERTH_TOKEN", token);
+}
+
 static int set_env(struct start_work *s)
 {
     struct env_world world = pod_world(s->pod);
@@ -439,6 +449,7 @@ static int set_env(struct start_work *s)
     if (env_fill(&s->env, s->arena, s->pod->doc, s->spec, &world, s->err) < 0)
         return -1;
     keep_card_env(s);
+    set_token(s);
     s->out.env = s->env.v;
     return 0;
 }

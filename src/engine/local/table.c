@@ -35,6 +35,12 @@ static void table_keep_logs(struct engine *engine, engine_keep_fn fn, void *arg)
     local_of(engine)->keep_arg = arg;
 }
 
+static void table_tokens(struct engine *engine, engine_token_fn fn, void *arg)
+{
+    local_of(engine)->token = fn;
+    local_of(engine)->token_arg = arg;
+}
+
 static bool table_account(struct engine *engine, const char *user, void (*fn)(void *arg), void *arg,
                           char why[ENGINE_LINE_MAX])
 {
@@ -98,6 +104,7 @@ const struct engine_ops local_ops = {
     .pod_ops = table_pod_ops,
     .last_line = table_last_line,
     .keep_logs = table_keep_logs,
+    .tokens = table_tokens,
     .account = table_account,
     .capacity = table_capacity,
     .measure = table_measure,

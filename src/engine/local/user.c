@@ -55,6 +55,16 @@ static bool is_number(const char *name, uint64_t *uid)
     return starts_with(name, "uid-") && str_to_uint(str_from(name + 4), uid) && *uid > 0 && *uid < UINT32_MAX;
 }
 
+bool user_by_number(const char *name, uid_t *uid)
+{
+    uint64_t number;
+
+    if (!is_number(name, &number))
+        return false;
+    *uid = (uid_t)number;
+    return true;
+}
+
 bool user_needs_no_account(const struct local_engine *engine, const char *name)
 {
     uint64_t uid;

@@ -7,6 +7,7 @@ struct still_engine {
     struct engine base;
     struct pod_ops pod_ops;
     engine_keep_fn keep;
+    engine_token_fn token;
     bool closed, freed;
 };
 
@@ -34,6 +35,12 @@ static void still_keep_logs(struct engine *engine, engine_keep_fn fn, void *arg)
 {
     (void)arg;
     ((struct still_engine *)engine)->keep = fn;
+}
+
+static void still_tokens(struct engine *engine, engine_token_fn fn, void *arg)
+{
+    (void)arg;
+    ((struct still_engine *)engine)->token = fn;
 }
 
 static bool still_account(struct engine *engine, const char *user, void (*fn)(void *arg), void *arg,
@@ -88,6 +95,7 @@ static const struct engine_ops still_ops = {
     .pod_ops = still_pod_ops,
     .last_line = still_last_line,
     .keep_logs = still_keep_logs,
+    .tokens = still_tokens,
     .account = still_account,
     .capacity = still_capacity,
     .measure = still_measure,
@@ -101,6 +109,14 @@ static void count_sample(void *arg, const struct engine_sample *sample)
     assert_string_equal(sample->node, "here");
     assert_string_equal(sample->pods[0].pod_uid, "still");
     ++*(int *)arg;
+}
+
+static const char *no_token(void *arg, const char *pod_uid, struct arena *arena)
+{
+    (void)arg;
+    (void)pod_uid;
+    (void)arena;
+    return NULL;
 }
 
 static const char *keep_none(void *arg, const struct json *pod, struct arena *arena)
@@ -129,6 +145,8 @@ static void test_another_engine_fills_the_same_table(void **state)
     assert_string_equal(line, "no bob here");
     engine_keep_logs(engine, keep_none, NULL);
     assert_true(still.keep == keep_none);
+    engine_tokens(engine, no_token, NULL);
+    assert_true(still.token == no_token);
     engine_measure(engine, count_sample, &samples);
     assert_int_equal(samples, 1);
     assert_true(engine_limit(engine, "still", 0, 100));
@@ -148,6 +166,7 @@ static void test_where_there_is_no_engine_nothing_is_held_or_kept(void **state)
     assert_false(engine_limit(NULL, "still", 0, 1));
     assert_true(engine_account(NULL, "bob", NULL, NULL, line));
     engine_keep_logs(NULL, keep_none, NULL);
+    engine_tokens(NULL, no_token, NULL);
     engine_measure(NULL, count_sample, NULL);
     engine_close(NULL);
     engine_free(NULL);
