@@ -455,6 +455,8 @@ static int slice_str(struct run *r, struct jv obj, const struct slice *s, struct
         return 0;
     }
     if (s->step == 1) {
+        if (charge(r, text.len / 64) < 0)
+            return -1;
         from = utf8_offset(text, (size_t)s->start);
         to = utf8_offset((struct str){text.s + from, text.len - from}, (size_t)s->count);
         *ret = jv_str((struct str){text.s + from, to});

@@ -61,12 +61,26 @@ static int bind_keywords(struct run *r, const struct native *fn, struct call *c,
     return 0;
 }
 
+/* Functions go through the text they are given at least once. */
+static int charge_text(struct run *r, const struct call *c)
+{
+    size_t bytes = jv_text_len(c->self);
+
+    for (uint32_t i = 0; i < c->npos; i++)
+        bytes += jv_text_len(c->pos[i]);
+    for (uint32_t i = 0; i < c->nkw; i++)
+        bytes += jv_text_len(c->kwval[i]);
+    return charge(r, bytes / TEXT_STEP);
+}
+
 int native_call(struct run *r, const struct native *fn, struct call *c, struct jv *ret)
 {
     const char *params = fn->params[0] == '/' ? fn->params + 1 : fn->params;
     unsigned count;
 
     c->fn = fn;
+    if (charge_text(r, c) < 0)
+        return -1;
     if (params[0] == '*')
         return fn->fn(r, c, ret);
     /* c->a is all JV_MISSING where the call starts */

@@ -91,7 +91,7 @@ int jv_eq(struct run *r, struct jv a, struct jv b)
         return 1;
     case JV_STR:
     case JV_BYTES:
-        if (charge(r, a.len / 256) < 0)
+        if (charge(r, a.len / 128) < 0)
             return -1;
         return str_eq(jv_view(a), jv_view(b));
     case JV_LIST:
@@ -193,7 +193,7 @@ int jv_cmp(struct run *r, struct jv a, struct jv b, enum jv_cmp op)
     switch (a.type) {
     case JV_STR:
     case JV_BYTES:
-        if (charge(r, (a.len < b.len ? a.len : b.len) / 256) < 0)
+        if (charge(r, (a.len < b.len ? a.len : b.len) / 128) < 0)
             return -1;
         return order_holds(str_cmp(jv_view(a), jv_view(b)), op);
     case JV_LIST:
@@ -248,7 +248,7 @@ static int text_contains(struct run *r, struct jv seq, struct jv item)
         return raise(r, JINJA_TYPE_ERROR, "'in <string>' requires string as left operand, not %s",
                      item.type == JV_UNDEF && r->strict ? "StrictUndefined" : jv_type_name(item));
     }
-    if (charge(r, seq.len / 64) < 0)
+    if (charge(r, seq.len / 16) < 0)
         return -1;
     return item.len == 0 || (item.len <= seq.len && memmem(seq.s, seq.len, item.s, item.len) != NULL);
 }
@@ -338,7 +338,7 @@ int jv_hash(struct run *r, struct jv v, uint64_t *ret)
     case JV_STR:
     case JV_BYTES:
         *ret = str_hash(jv_view(v));
-        return 0;
+        return v.len > 256 ? charge(r, v.len / 64) : 0;
     case JV_BOOL:
     case JV_INT:
         *ret = mix((uint64_t)jv_small(v));

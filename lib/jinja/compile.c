@@ -531,6 +531,9 @@ static bool set_later(const struct node *targets, const struct node *target)
 
 static int compile_with(struct compiler *c, const struct node *node)
 {
+    const struct node **targets;
+    uint32_t count = 0;
+
     /* values are evaluated outside, all before the scope's own names are seen */
     for (const struct node *v = node->b; v; v = v->next)
         if (compile_expr(c, v) < 0)
@@ -543,14 +546,17 @@ static int compile_with(struct compiler *c, const struct node *node)
         if (e->load == LOAD_PARAM)
             e->slot = add_slot(c, c->names.v[e->name].text);
     scope_enter(c);
-    for (uint32_t i = node->n; i-- > 0;) {
-        const struct node *t = node->a;
+    targets = arena_alloc(&c->arena, (node->n + 1) * sizeof(struct node *));
+    for (const struct node *t = node->a; t && count < node->n; t = t->next)
+        targets[count++] = t;
+    for (uint32_t i = count; i-- > 0;) {
+        const struct node *t = targets[i];
 
-        for (uint32_t k = 0; t && k < i; k++)
-            t = t->next;
-        if (t && t->kind == N_NAME && set_later(t->next, t)) /* the last of a name counts */
+        if (compile_step(c, count - i) < 0)
+            return -1;
+        if (t->kind == N_NAME && set_later(t->next, t)) /* the last of a name counts */
             emit(c, OP_POP, 0, 0, 0, -1);
-        else if (t && compile_store(c, t) < 0)
+        else if (compile_store(c, t) < 0)
             return -1;
     }
     if (compile_body(c, node->c) < 0)
@@ -780,7 +786,7 @@ static int (*const compilers[])(struct compiler *c, const struct node *node) = {
 static int compile_body(struct compiler *c, const struct node *node)
 {
     for (; node && !c->exited; node = node->next)
-        if (compilers[node->kind](c, node) < 0)
+        if (compile_step(c, 1) < 0 || compilers[node->kind](c, node) < 0)
             return -1;
     return 0;
 }

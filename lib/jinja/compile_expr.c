@@ -276,18 +276,51 @@ static int compile_leaf(struct compiler *c, const struct node *node)
     }
 }
 
-/* Whether Jinja2 computes it while compiling: then a slice of what has no slices is undefined. */
-static bool is_constant(const struct node *node)
-{
-    const struct node *parts[] = {node->a, node->b, node->c, node->d, node->e};
+static bool is_constant(struct compiler *c, const struct node *node);
 
-    if (node->kind == N_NAME || node->kind == N_CALL)
-        return false;
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
-        for (const struct node *part = parts[i]; part; part = part->next)
-            if (!is_constant(part))
-                return false;
+static bool all_constant(struct compiler *c, const struct node *list)
+{
+    for (; list; list = list->next)
+        if (!is_constant(c, list))
+            return false;
     return true;
+}
+
+/* The node and what hangs on it beside its left side. */
+static bool is_constant_here(struct compiler *c, const struct node *node)
+{
+    if (compile_step(c, 1) < 0 || node->kind == N_NAME || node->kind == N_CALL)
+        return false;
+    return all_constant(c, node->b) && all_constant(c, node->c) && all_constant(c, node->d) &&
+           all_constant(c, node->e);
+}
+
+/* Whether Jinja2 computes it while compiling: then a slice of what has no slices is undefined. The left side
+ * may be as long as the template: it is gone through in a loop. */
+static bool is_constant(struct compiler *c, const struct node *node)
+{
+    for (; node; node = node->a)
+        if (!is_constant_here(c, node) || (node->a && !all_constant(c, node->a->next)))
+            return false;
+    return true;
+}
+
+/* How many of the spine, counted from its end, are constant at most: those below are, then. A subscript alone
+ * does not count: it may be undefined, which is no constant. */
+static size_t count_folded(struct compiler *c, const struct node *leaf, const struct node *const *spine,
+                           size_t n)
+{
+    size_t folded = 0;
+
+    if (!is_constant(c, leaf))
+        return 0;
+    for (size_t i = n; i-- > 0;) {
+        if (!is_constant_here(c, spine[i]) || !all_constant(c, spine[i]->a->next))
+            break;
+        if (spine[i]->kind != N_GETITEM)
+            folded = n - i;
+    }
+    return folded;
 }
 
 #define SPINE_SHORT 8
@@ -310,10 +343,10 @@ int compile_expr(struct compiler *c, const struct node *node)
         }
         spine[n++] = node;
     }
-    /* the highest that is constant, but a subscript alone: that may be undefined, which is no constant */
-    for (size_t i = 0; c->slices && !folding && i < n && !folded; i++)
-        if (spine[i]->kind != N_GETITEM && is_constant(spine[i]))
-            folded = n - i;
+    if (compile_step(c, n + 1) < 0)
+        return -1;
+    if (c->slices && !folding)
+        folded = count_folded(c, node, spine, n);
     c->folding = folding || folded > 0;
     folded = n - folded;
     failed = compile_leaf(c, node);
@@ -411,7 +444,7 @@ int compile_output(struct compiler *c, const struct node *node)
         set_line(c, item);
         if (output_short(c, item))
             continue;
-        constant = is_constant(item);
+        constant = is_constant(c, item);
         c->folding = constant && c->slices;
         if (compile_expr(c, item) < 0)
             return -1;

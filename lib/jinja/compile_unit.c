@@ -2,12 +2,23 @@
 #include "base/vec.h"
 #include "jinja/compiler.h"
 
+#define COMPILE_ROOM 64 /* bytes of the tree for each byte of the source, beyond the memory of a render */
+
+int compile_step(struct compiler *c, size_t n)
+{
+    if (c->arena.total > c->r->limits->memory_bytes + COMPILE_ROOM * c->tmpl->source.len)
+        return raise_limit(c->r, "memory");
+    return charge(c->r, n);
+}
+
 /* Blocks anywhere in the tree, in order; the names must differ. */
 static int find_blocks(struct compiler *c, struct node *node)
 {
     for (; node; node = node->next) {
         if (node->kind == N_EXTENDS)
             c->have_extends = true;
+        if (compile_step(c, node->kind == N_BLOCK ? c->blocks.len + 1 : 1) < 0)
+            return -1;
         if (node->kind == N_BLOCK) {
             VEC_EACH(&c->blocks, other) {
                 if (str_eq((*other)->name, node->name))

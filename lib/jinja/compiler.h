@@ -96,6 +96,9 @@ int c_fail(struct compiler *c, enum jinja_kind kind, uint32_t line, const char *
     __attribute__((format(printf, 4, 5)));
 #define c_fail(...) (c_fail(__VA_ARGS__), err_minus_one_())
 
+/* Takes n steps of compiling. -1: a limit is reached. */
+int compile_step(struct compiler *c, size_t n);
+
 /* emitting */
 uint32_t emit(struct compiler *c, enum opcode op, uint32_t a, unsigned b, uint32_t cc, int stack);
 void patch(struct compiler *c, uint32_t at); /* the jump at `at` goes here */

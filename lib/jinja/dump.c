@@ -76,7 +76,7 @@ static int dump_key(struct dumper *d, struct jv key)
 
     if (key.type == JV_STR) {
         dump_string(d->buf, jv_view(key));
-        return 0;
+        return charge(d->r, key.len / TEXT_STEP);
     }
     if (key.type != JV_NONE && !jv_is_number(key))
         return raise(d->r, JINJA_TYPE_ERROR, "keys must be str, int, float, bool or None, not %s",
@@ -148,7 +148,7 @@ static int dump(struct dumper *d, struct jv v)
 {
     int failed;
 
-    if (charge(d->r, 1) < 0 || run_text_fits(d->r, (int64_t)d->buf->len) < 0)
+    if (run_room(d->r, d->buf, jv_text_len(v)) < 0 || run_text_fits(d->r, (int64_t)d->buf->len) < 0)
         return -1;
     switch (v.type) {
     case JV_NONE:
@@ -234,9 +234,11 @@ static int flat(struct run *r, struct buf *buf, struct jv v)
     struct jv *keys, *values;
     int failed = 0;
 
+    if (run_room(r, buf, 0) < 0)
+        return -1;
     if (v.type != JV_DICT && v.type != JV_LIST && v.type != JV_TUPLE)
         return put_repr(r, buf, v);
-    if (run_enter(r) < 0 || charge(r, 1) < 0)
+    if (run_enter(r) < 0)
         return -1;
     if (v.type == JV_DICT) {
         if (!pprint_dict_order(r, v.dict, &keys, &values))
@@ -369,6 +371,8 @@ static int pretty_str(struct run *r, struct buf *buf, struct str s, int64_t inde
         const char *from = at;
 
         stop = line_end(at, end);
+        if (charge(r, 1 + (size_t)(stop - at) / TEXT_STEP) < 0)
+            return -1;
         if (repr_width(&scratch, (struct str){at, (size_t)(stop - at)}) <=
             width - (stop == end ? allowance : 0)) {
             list_push(r, chunks, jv_str((struct str){at, (size_t)(stop - at)}));
@@ -379,7 +383,7 @@ static int pretty_str(struct run *r, struct buf *buf, struct str s, int64_t inde
 
             part = part_end(at, stop);
             room = width - (part == stop && stop == end ? allowance : 0);
-            if (charge(r, 1 + (size_t)(part - from) / 64) < 0)
+            if (charge(r, 1 + (size_t)(part - from) / TEXT_STEP) < 0)
                 return -1;
             if (repr_width(&scratch, (struct str){from, (size_t)(part - from)}) > room) {
                 if (at > from)
@@ -393,6 +397,8 @@ static int pretty_str(struct run *r, struct buf *buf, struct str s, int64_t inde
     if (level == 1 && chunks->len > 1)
         buf_putc(buf, '(');
     for (uint32_t i = 0; i < chunks->len; i++) {
+        if (run_room(r, buf, chunks->v[i].len + (size_t)(indent > 0 ? indent : 0)) < 0)
+            return -1;
         if (i)
             put_newline(buf, indent);
         put_repr_str(buf, jv_view(chunks->v[i]));

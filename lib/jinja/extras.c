@@ -2,13 +2,15 @@
 #include "base/yaml.h"
 #include "jinja/filters.h"
 
-/* A value as JSON; -1 raised. */
-static int to_json(struct run *r, struct jv v, struct json *ret)
+/* A value as JSON, with *bytes of text so far; -1 raised. */
+static int to_json(struct run *r, struct jv v, size_t *bytes, struct json *ret)
 {
     struct json *inner;
     struct jv text = JV_OF_NONE;
 
-    if (run_enter(r) < 0 || charge(r, 1) < 0)
+    *bytes += jv_text_len(v);
+    if (run_enter(r) < 0 || run_text_fits(r, (int64_t)*bytes) < 0 ||
+        charge(r, 1 + jv_text_len(v) / TEXT_STEP) < 0)
         return -1;
     switch (v.type) {
     case JV_NONE:
@@ -29,8 +31,9 @@ static int to_json(struct run *r, struct jv v, struct json *ret)
         for (uint32_t i = 0; i < v.dict->len; i++) {
             struct json member = {0};
 
-            if (to_str(r, v.dict->v[i].key, &text) < 0 || to_json(r, v.dict->v[i].value, &member) < 0)
+            if (to_str(r, v.dict->v[i].key, &text) < 0 || to_json(r, v.dict->v[i].value, bytes, &member) < 0)
                 return -1;
+            *bytes += text.len;
             json_set_str(r->arena, inner, jv_view(text), member);
         }
         *ret = *inner;
@@ -42,7 +45,7 @@ static int to_json(struct run *r, struct jv v, struct json *ret)
         for (uint32_t i = 0; i < v.list->len; i++) {
             struct json item = {0};
 
-            if (to_json(r, v.list->v[i], &item) < 0)
+            if (to_json(r, v.list->v[i], bytes, &item) < 0)
                 return -1;
             json_push(r->arena, inner, item);
         }
@@ -65,8 +68,9 @@ static int extra_yaml(struct run *r, struct call *c, struct jv *ret)
 {
     CLEANUP(buf_done) struct buf text = {0};
     struct json doc;
+    size_t bytes = 0;
 
-    if (to_json(r, c->self, &doc) < 0)
+    if (to_json(r, c->self, &bytes, &doc) < 0)
         return -1;
     yaml_write(&text, &doc);
     return run_copy(r, buf_view(&text), ret);

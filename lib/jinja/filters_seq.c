@@ -41,6 +41,8 @@ int lower_case(struct run *r, struct jv v, struct jv *ret)
     *ret = v;
     if (v.type != JV_STR)
         return 0;
+    if (charge(r, v.len / TEXT_STEP) < 0)
+        return -1;
     while (i < v.len && (unsigned char)v.s[i] < 0x80 && !(v.s[i] >= 'A' && v.s[i] <= 'Z'))
         i++;
     if (i == v.len)
@@ -280,7 +282,8 @@ static int join_items(struct run *r, struct call *c, const struct getter *g, boo
             buf_add(&r->scratch, sep.s, sep.len);
         first = false;
         if (getter_get(r, g, item, &item) < 0 || (escape && to_escaped(r, item, &item) < 0) ||
-            put_str(r, &r->scratch, item) < 0 || text_check(&t) < 0 || charge(r, 1) < 0)
+            put_str(r, &r->scratch, item) < 0 || text_check(&t) < 0 ||
+            charge(r, 1 + (sep.len + jv_text_len(item)) / 64) < 0)
             break;
     }
     if (more < 0 || r->failed) {

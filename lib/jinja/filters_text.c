@@ -221,7 +221,7 @@ static int filter_indent(struct run *r, struct call *c, struct jv *ret)
         if (i == 0 ? first : blank || lines->v[i].len)
             buf_add(&r->scratch, indent.s, indent.len);
         buf_add(&r->scratch, lines->v[i].s, lines->v[i].len);
-        if (text_check(&t) < 0)
+        if (text_check(&t) < 0 || charge(r, indent.len / 64) < 0)
             return -1;
     }
     if (text_end(&t, ret) < 0)
@@ -316,6 +316,8 @@ static int filter_wordwrap(struct run *r, struct call *c, struct jv *ret)
         if (i)
             buf_add(&r->scratch, newline.s, newline.len);
         for (uint32_t k = 0; k < wrapped->len; k++) {
+            if (text_check(&t) < 0 || charge(r, newline.len / 64) < 0)
+                return -1;
             if (k)
                 buf_add(&r->scratch, newline.s, newline.len);
             buf_add(&r->scratch, wrapped->v[k].s, wrapped->v[k].len);

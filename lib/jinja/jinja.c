@@ -27,7 +27,9 @@ static const struct jinja_limits default_limits = {
 
 #define CALL_DEPTH_MAX 2000 /* what the C stack of a thread (1 MiB and more) carries */
 #define NESTING_MAX    1000
-#define FIRST_SLICE    1024 /* steps before the first look at the clock */
+#define COMPILE_SLICE  16384 /* likewise, of compiling */
+#define STEPS_PER_BYTE 8     /* of a source, that compiling may take beyond the fuel of a render */
+#define FIRST_SLICE    1024  /* steps before the first look at the clock */
 
 struct jinja_scratch {
     struct arena arena;
@@ -142,7 +144,9 @@ static int compile_source(const struct jinja *env, struct jinja_template *tmpl, 
     const char *at = NULL;
     int failed;
 
-    r.fuel = r.fuel_left = INT64_MAX / 4;
+    r.fuel_left = (int64_t)env->options.limits.fuel + STEPS_PER_BYTE * (int64_t)source.len;
+    r.fuel = COMPILE_SLICE;
+    r.wall_ms = env->options.limits.wall_ms;
     if (source.len > env->options.limits.template_bytes) {
         tmpl->source = STR("");
         failed = raise_limit(&r, "template size");

@@ -233,6 +233,12 @@ static const char *find_last(struct str s, struct str what)
     return NULL;
 }
 
+/* Steps of find_last at most: what is looked for may all but match at each place. */
+static size_t last_cost(size_t len, size_t what)
+{
+    return len / TEXT_STEP + len / 64 * (what / 64) + len * (what >= 64);
+}
+
 static int find_in(struct run *r, struct call *c, bool last, int64_t *ret)
 {
     struct str s, what;
@@ -242,7 +248,7 @@ static int find_in(struct run *r, struct call *c, bool last, int64_t *ret)
 
     if (arg_str(r, c, 0, &what) < 0 || window(r, c, 1, &s, &first, &outside) < 0)
         return -1;
-    if (last && charge(r, s.len * (what.len < 64 ? 1 : what.len / 64)) < 0)
+    if (last && charge(r, last_cost(s.len, what.len)) < 0)
         return -1;
     at = outside ? NULL : last ? find_last(s, what) : what.len ? memmem(s.s, s.len, what.s, what.len) : s.s;
     *ret = at ? first + (int64_t)utf8_count((struct str){s.s, (size_t)(at - s.s)}) : -1;
@@ -370,7 +376,7 @@ static int str_strip(struct run *r, struct call *c, struct jv *ret)
 
     if (c->a[0].type != JV_MISSING && c->a[0].type != JV_NONE && c->a[0].type != JV_STR)
         return raise(r, JINJA_TYPE_ERROR, "%s arg must be None or str", c->fn->name);
-    if (charge(r, c->a[0].type == JV_STR ? (size_t)c->self.len * c->a[0].len / 64 : 0) < 0)
+    if (charge(r, c->a[0].type == JV_STR ? (size_t)c->self.len * c->a[0].len / TEXT_STEP : 0) < 0)
         return -1;
     *ret = jv_str(strip_chars(jv_view(c->self), c->a[0], mode));
     ret->flags = markup_of(c);
@@ -395,6 +401,8 @@ int str_pad(struct run *r, struct jv s, int64_t width, struct str fill, int mode
     if (pad > INT32_MAX || run_text_fits(r, pad * (int64_t)fill.len + s.len) < 0)
         return run_text_fits(r, INT64_MAX);
     left = mode < 0 ? 0 : mode > 0 ? pad : pad / 2 + (pad & width & 1);
+    if (charge(r, (size_t)pad / TEXT_STEP) < 0)
+        return -1;
     t = text_begin(r);
     put_fill(&r->scratch, fill, left);
     buf_add(&r->scratch, s.s, s.len);
@@ -433,6 +441,8 @@ static int str_zfill(struct run *r, struct call *c, struct jv *ret)
     width -= (int64_t)utf8_count(s);
     if (width > INT32_MAX || run_text_fits(r, width) < 0)
         return run_text_fits(r, INT64_MAX);
+    if (width > 0 && charge(r, (size_t)width / TEXT_STEP) < 0)
+        return -1;
     t = text_begin(r);
     buf_add(&r->scratch, s.s, sign);
     put_fill(&r->scratch, STR("0"), width);
@@ -456,7 +466,7 @@ static int str_expandtabs(struct run *r, struct call *c, struct jv *ret)
         if (ch == '\t') {
             int64_t n = size > 0 ? size - column % size : 0;
 
-            if (run_text_fits(r, n) < 0 || text_check(&t) < 0)
+            if (run_text_fits(r, n) < 0 || text_check(&t) < 0 || charge(r, (size_t)n / TEXT_STEP) < 0)
                 return -1;
             put_fill(&r->scratch, STR(" "), n);
             column += n;
@@ -479,7 +489,7 @@ int replace_text(struct run *r, struct str s, struct str from, struct str to, in
     if (from.len == 0) { /* between all characters */
         for (; count != 0; count--) {
             buf_add(&r->scratch, to.s, to.len);
-            if (at == end || text_check(&t) < 0 || charge(r, 1) < 0)
+            if (at == end || text_check(&t) < 0 || charge(r, 1 + to.len / 64) < 0)
                 break;
             next = at;
             (void)utf8_next(&next, end);
@@ -492,7 +502,7 @@ int replace_text(struct run *r, struct str s, struct str from, struct str to, in
             buf_add(&r->scratch, to.s, to.len);
             at = hit + from.len;
             count--;
-            if (text_check(&t) < 0 || charge(r, 1) < 0)
+            if (text_check(&t) < 0 || charge(r, 1 + to.len / 64) < 0)
                 break;
         }
     }
@@ -620,6 +630,8 @@ static int str_split_method(struct run *r, struct call *c, struct jv *ret)
             return -1;
         if (sep.len == 0)
             return raise(r, JINJA_VALUE_ERROR, "empty separator");
+        if (right && charge(r, last_cost(c->self.len, sep.len)) < 0)
+            return -1;
         split_sep(r, jv_view(c->self), sep, max, right, markup_of(c), list);
     }
     if (right)
@@ -675,6 +687,8 @@ static int str_partition(struct run *r, struct call *c, struct jv *ret)
         return -1;
     if (sep.len == 0)
         return raise(r, JINJA_VALUE_ERROR, "empty separator");
+    if (right && charge(r, last_cost(s.len, sep.len)) < 0)
+        return -1;
     hit = right ? find_last(s, sep) : memmem(s.s, s.len, sep.s, sep.len);
     push_part(r, list, right && !hit ? end : s.s, hit ? hit : end, markup_of(c));
     push_part(r, list, hit ? hit : end, hit ? hit + sep.len : end, markup_of(c));
@@ -706,7 +720,7 @@ static int str_join(struct run *r, struct call *c, struct jv *ret)
         buf_add(&r->scratch, item.s, item.len);
         first = false;
         at++;
-        if (text_check(&t) < 0 || charge(r, 1) < 0)
+        if (text_check(&t) < 0 || charge(r, 1 + (c->self.len + item.len) / 64) < 0)
             break;
     }
     if (more != 0) {
@@ -754,6 +768,8 @@ static int str_translate(struct run *r, struct call *c, struct jv *ret)
             text_drop(&t);
             return raise(r, JINJA_TYPE_ERROR, "'%s' object is not subscriptable", jv_type_name(c->a[0]));
         }
+        if (text_check(&t) < 0 || charge(r, jv_text_len(to) / 64) < 0)
+            return -1;
         if (to.type == JV_STR)
             buf_add(&r->scratch, to.s, to.len);
         else if (to.type == JV_INT)

@@ -89,7 +89,7 @@ static int put_items(struct run *r, struct buf *buf, struct jlist *list, const c
     for (uint32_t i = 0; i < list->len; i++) {
         if (i)
             buf_puts(buf, ", ");
-        if (charge(r, 1) < 0 || run_text_fits(r, (int64_t)buf->len) < 0 ||
+        if (run_room(r, buf, 0) < 0 || run_text_fits(r, (int64_t)buf->len) < 0 ||
             put_nested(r, buf, list->v[i], &nest) < 0)
             return -1;
     }
@@ -223,6 +223,8 @@ static int put_nested(struct run *r, struct buf *buf, struct jv v, struct nest *
 {
     switch (v.type) {
     case JV_STR:
+        if (run_room(r, buf, v.len) < 0)
+            return -1;
         if (v.flags & JV_MARKUP)
             buf_puts(buf, "Markup(");
         put_repr_str(buf, jv_view(v));

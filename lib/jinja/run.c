@@ -157,6 +157,15 @@ int run_text_fits(struct run *r, int64_t n)
     return 0;
 }
 
+int run_room(struct run *r, const struct buf *buf, size_t bytes)
+{
+    uint64_t most = buf == &r->scratch ? r->limits->memory_bytes : r->limits->string_bytes;
+
+    if (buf == r->out ? buf->len - r->out_start > r->limits->output_bytes : buf->len > most)
+        return raise_limit(r, buf == r->out ? "output size" : buf == &r->scratch ? "memory" : "string size");
+    return charge(r, 1 + bytes / TEXT_STEP);
+}
+
 int check_items(struct run *r, int64_t n)
 {
     if (n > 0 && (uint64_t)n > r->limits->memory_bytes / sizeof(struct jv))

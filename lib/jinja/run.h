@@ -57,6 +57,7 @@ static inline int charge(struct run *r, size_t n)
     r->fuel -= (int64_t)n;
     return r->fuel < 0 ? run_refuel(r) : 0;
 }
+#define TEXT_STEP 8           /* bytes of text that are a step, where each of them is looked at */
 int run_enter(struct run *r); /* one level deeper; -1: too deep */
 static inline void run_leave(struct run *r)
 {
@@ -74,6 +75,10 @@ int run_concat(struct run *r, struct str a, struct str b, struct jv *ret);
 /* Whether n elements, or n bytes of text, may be made. -1 raised LimitError. */
 int check_items(struct run *r, int64_t n);
 int run_text_fits(struct run *r, int64_t n);
+
+/* Whether a buffer text is written to may grow on: r->scratch, the output, or one of its own. Loops that add
+ * to it ask before each element. `bytes` of text are charged. */
+int run_room(struct run *r, const struct buf *buf, size_t bytes);
 
 /* Text being made piece by piece: r->scratch from `start` on, so that uses may nest. */
 struct text {

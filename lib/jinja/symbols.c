@@ -135,6 +135,10 @@ static void visit_if(struct compiler *c, const struct node *node)
     sym_visit(c, node->a);
     for (struct centry *e = c->scope->first; e; e = e->next)
         vec_push(&before, e->stored);
+    if (compile_step(c, before.len) < 0) {
+        vec_done(&before);
+        return;
+    }
     sym_visit_list(c, node->b);
     for (const struct node *elif = node->c; elif; elif = elif->next) {
         sym_visit(c, elif->a);
@@ -212,6 +216,8 @@ static void visit_expr(struct compiler *c, const struct node *node)
 
 void sym_visit(struct compiler *c, const struct node *node)
 {
+    if (compile_step(c, 1) < 0)
+        return;
     switch ((enum node_kind)node->kind) {
     case N_OUTPUT:
         sym_visit_list(c, node->a);
@@ -328,6 +334,8 @@ uint32_t add_locals(struct compiler *c)
 
     for (const struct cscope *s = c->scope; s; s = s->parent)
         for (const struct centry *e = s->first; e; e = e->next) {
+            if (compile_step(c, 1) < 0)
+                break;
             if (!e->stored || e->in_ctx || c->names.v[e->name].entry != e)
                 continue;
             if (info.n == cap) {

@@ -135,6 +135,10 @@ static inline struct jv jv_str(struct str s)
 {
     return (struct jv){.type = JV_STR, .len = (uint32_t)s.len, .s = s.s};
 }
+static inline size_t jv_text_len(struct jv v)
+{
+    return v.type == JV_STR || v.type == JV_BYTES ? v.len : 0;
+}
 static inline struct str jv_view(struct jv v) /* of a string */
 {
     return (struct str){v.s, v.len};

@@ -3,6 +3,7 @@
 #include "jinja/jinja.h"
 
 #include <pthread.h>
+#include <time.h>
 
 struct fixture {
     struct jinja_options options;
@@ -239,6 +240,145 @@ static void test_chains_of_20000_links_fit(void **state)
     }
 }
 
+static int64_t processor_time(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+#define HOSTILE_MS    3000 /* of processor time, under sanitizers as well */
+#define HOSTILE_BYTES 500000
+
+/* As the daemon has them. */
+static const struct jinja_options hostile_options = {
+    .extensions = JINJA_EXT_DO,
+    .extras = JINJA_EXTRA_ALL,
+    .limits = {.fuel = 2000000,
+               .output_bytes = 8 << 20,
+               .string_bytes = 8 << 20,
+               .memory_bytes = 32 << 20,
+               .wall_ms = 200},
+};
+
+/* Renders what compiles; the kind of error it ends with. */
+static enum jinja_kind end_of(const char *template, size_t len)
+{
+    CLEANUP(jinja_free) struct jinja *env = jinja_new(&hostile_options);
+    CLEANUP(jinja_template_free) struct jinja_template *tmpl = NULL;
+    CLEANUP(buf_done) struct buf out = {0};
+    struct jinja_error error = {0};
+    int64_t start = processor_time(), took;
+
+    tmpl = jinja_compile(env, "t", (struct str){template, len}, &error);
+    if (tmpl)
+        jinja_render(tmpl, NULL, NULL, &out, &error);
+    took = processor_time() - start;
+    if (took > HOSTILE_MS)
+        fail_msg("%.60s: %lld ms", template, (long long)took);
+    return error.kind;
+}
+
+static void test_long_templates_compile_soon_or_not(void **state)
+{
+    static const char *const chains[][3] = {
+        {"{{ x[1:2] }}{{ a", ".b", " }}"},
+        {"{{ a", ".b", " }}"},
+        {"{{ x[1:2] }}{{ 1", "+1", " }}"},
+        {"{{ x[1:2] }}{{ a", "|d", " }}"},
+        {"{{ x[1:2] }}{{ a", "[0]", " }}"},
+        {"{{ ", "not ", "a }}"},
+        {"{{ ", "-", "1 }}"},
+        {"{{ ", "a if b else ", "c }}"},
+        {"{{ 1", "**1", " }}"},
+        {"{{ 1", "~1", " }}"},
+        {"{{ 1", "<1", " }}"},
+        {"{{ [", "x[1:2],", "] }}"},
+        {"{{ ", "(", "1 }}"},
+        {"{{ ", "[", "1 }}"},
+        {"{% with ", "a=1,", "b=1 %}{% endwith %}"},
+        {"", "{% with a=1 %}", ""},
+        {"", "{% set a=1 %}{% if x %}{% endif %}", ""},
+        {"{% if a %}", "{% elif b %}", "{% endif %}"},
+        {"", "{% if a %}", ""},
+        {"{{ a", " is defined", " }}"},
+        {"{{ m(", "a=1,", ") }}"},
+        {"{{ ", "9", " }}"},
+        {"{% for a", ",a", " in b %}{% endfor %}"},
+        {"", "{{ a }}", ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(chains); i++) {
+        CLEANUP(buf_done) struct buf text = {0};
+
+        buf_puts(&text, chains[i][0]);
+        while (text.len < HOSTILE_BYTES)
+            buf_puts(&text, chains[i][1]);
+        buf_puts(&text, chains[i][2]);
+        (void)end_of(text.data, text.len);
+    }
+}
+
+/* Many names, each of its own: what goes through all of them for each is charged. */
+static void test_many_names_compile_soon_or_not(void **state)
+{
+    static const char *const pieces[][3] = {
+        {"{% with ", "a%d=1,", "z=1 %}{% endwith %}"},
+        {"", "{%% set a%d=1 %%}{%% if x %%}{%% endif %%}", ""},
+        {"", "{%% set a%d=1 %%}{%% include 'x' ignore missing %%}", ""},
+        {"", "{%% block b%d %%}{%% endblock %%}", ""},
+        {"{% macro m(", "a%d,", "z) %}{% endmacro %}"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
+        CLEANUP(buf_done) struct buf text = {0};
+
+        buf_puts(&text, pieces[i][0]);
+        for (int k = 0; text.len < HOSTILE_BYTES; k++)
+            buf_printf(&text, pieces[i][1], k);
+        buf_puts(&text, pieces[i][2]);
+        (void)end_of(text.data, text.len);
+    }
+}
+
+static void test_every_byte_of_text_is_charged(void **state)
+{
+#define REPEAT(set, test)                                                                                    \
+    "{% set s=" set " %}{% for i in range(1000) %}{% if " test " %}{% endif %}{% endfor %}"
+    static const char *const templates[] = {
+        REPEAT("'a'*8000000", "s.isalpha()"),
+        REPEAT("' '*8000000", "s.strip()"),
+        REPEAT("' '*8000000", "s|trim"),
+        REPEAT("'1'*8000000", "s|float"),
+        REPEAT("1", "'a'.center(8000000)"),
+        REPEAT("'a'*8000000", "s.rpartition('b')"),
+        REPEAT("'a'*8000000", "s.rsplit('b')"),
+        REPEAT("'a'*8000000", "s == s ~ 'a'"),
+        REPEAT("'a'*8000000", "'b' in s"),
+        REPEAT("'a'*8000000", "s|length"),
+        REPEAT("'a'*8000000", "s[7000000:7000001]"),
+        REPEAT("'a'*8000000", "s|truncate(7000000)"),
+        "{{ ('a'*1000).translate({97:'x'*8000000}) }}",
+        "{{ ('a '*100000)|wordwrap(1, wrapstring='x'*1000000) }}",
+        "{{ (['x'*4000000]*1000)|to_yaml }}",
+        "{{ (['x'*4000000]*1000)|pprint }}",
+        "{{ (['x'*4000000]*1000)|tojson }}",
+        "{{ (['x'*4000000]*1000) }}",
+        "{{ (['x'*4000000]*1000)|join }}",
+        "{{ (['a'*1000000]*9999)|sort|length }}",
+        "{{ (['a'*1000000]*9999)|unique|list|length }}",
+        "{{ ([{'a':'a'*1000000}]*9999)|groupby('a')|length }}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(templates); i++)
+        if (end_of(templates[i], strlen(templates[i])) != JINJA_LIMIT_ERROR)
+            fail_msg("%s: no limit", templates[i]);
+}
+
 static void test_wrong_template_fails_where_it_is_included(void **state)
 {
     CLEANUP(jinja_free) struct jinja *env = jinja_new(NULL);
@@ -314,6 +454,9 @@ int main(void)
         cmocka_unit_test(test_limits_are_settable),
         cmocka_unit_test(test_deep_calls_and_large_ranges_are_refused),
         cmocka_unit_test(test_chains_of_20000_links_fit),
+        cmocka_unit_test(test_long_templates_compile_soon_or_not),
+        cmocka_unit_test(test_many_names_compile_soon_or_not),
+        cmocka_unit_test(test_every_byte_of_text_is_charged),
         cmocka_unit_test(test_wrong_template_fails_where_it_is_included),
         cmocka_unit_test(test_threads_share_a_template),
         cmocka_unit_test(test_values_that_are_no_object_are_refused),
