@@ -79,6 +79,7 @@ struct podnet {
     int bridge_index;
     uint32_t mtu;
     char *run_dir, *netns_dir, *slirp_path;
+    struct slirp *leaving; /* told to end */
     struct subnet subnet;
     struct addr_pool pool;
     uint32_t gateway, host_ip;
@@ -156,3 +157,4 @@ typedef void (*slirp_fn)(void *arg, const struct err *err);
 struct slirp *slirp_start(struct podnet *net, const char *id, const char *netns, slirp_fn ready, void *arg);
 void slirp_stop(struct slirp *slirp);  /* ends the process and forgets it; NULL is fine */
 void slirp_leave(struct slirp *slirp); /* forgets it, it goes on; NULL is fine */
+void slirps_free(struct podnet *net);  /* forgets those that are still ending */

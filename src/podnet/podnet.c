@@ -515,6 +515,7 @@ void podnet_free(struct podnet *net)
     services_free(&net->services);
     dials_free(net);
     pods_free(net);
+    slirps_free(net);
     map_free(net->pods);
     addr_pool_done(&net->pool);
     fd_close(net->home);

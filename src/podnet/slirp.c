@@ -1,6 +1,7 @@
 /* slirp - one slirp4netns for each pod, where the machine forbids a bridge. It outlives the daemon as the
  * pod does: its process id is in RUN_DIR/slirp/ID, and is believed only while that process has the pod's
- * namespace on its command line. */
+ * namespace on its command line; from then on a pidfd holds on to it, since the number may become another's.
+ */
 #define LOG_MODULE "podnet"
 #include "base/file.h"
 #include "base/log.h"
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 
 #define READY_FD 3 /* in the child */
@@ -19,10 +21,13 @@ struct slirp {
     struct podnet *net;
     char *id, *pid_path;
     pid_t pid;
+    int pid_fd; /* of one that an earlier daemon has started; -1: none */
     int ready_fd;
     struct loop_io *io;
     struct loop_timer *timer;
     struct loop_child *child; /* NULL: started by an earlier daemon */
+    bool leaving;             /* told to end: it goes when that has happened */
+    struct slirp *next_leaving;
     slirp_fn ready;
     void *arg;
 };
@@ -82,28 +87,37 @@ static void on_exit_(void *arg, pid_t pid, int status)
 {
     struct slirp *s = arg;
 
-    s->child = NULL;
+    loop_child_free(TAKE_PTR(s->child));
     s->pid = 0;
+    if (s->leaving) {
+        slirp_leave(s);
+        return;
+    }
     unlink(s->pid_path);
     if (!s->ready) /* else the pipe says so */
         log_warn("slirp4netns %d of pod '%s' ended with status %d: it has no network now", (int)pid, s->id,
                  WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
 }
 
-/* The slirp4netns of an earlier daemon, 0 when there is none (any more). */
-static pid_t find_old(const char *pid_path, const char *netns)
+/* The slirp4netns of an earlier daemon; false: there is none (any more). */
+static bool find_old(struct slirp *s, const char *netns)
 {
     CLEANUP(buf_done) struct buf text = {0}, cmdline = {0};
     CLEANUP(free) char *path = NULL;
+    CLEANUP(fd_close) int fd = -1;
     int64_t pid;
 
-    if (file_read(pid_path, 32, &text, NULL) < 0 || !str_to_int(buf_view(&text), &pid) || pid <= 1)
-        return 0;
+    if (file_read(s->pid_path, 32, &text, NULL) < 0 || !str_to_int(buf_view(&text), &pid) || pid <= 1 ||
+        pid > INT32_MAX)
+        return false;
+    fd = pidfd_open((pid_t)pid, 0); /* first: what is read afterwards is of this process or of none */
     path = mem_printf("/proc/%d/cmdline", (int)pid);
-    if (file_read(path, 65536, &cmdline, NULL) < 0 ||
-        !memmem(cmdline.data, cmdline.len, netns, strlen(netns) + 1))
-        return 0;
-    return (pid_t)pid;
+    if (fd < 0 || file_read(path, 65536, &cmdline, NULL) < 0 ||
+        !memmem(cmdline.data, cmdline.len, netns, strlen(netns) + 1) || pidfd_send_signal(fd, 0, NULL, 0) < 0)
+        return false;
+    s->pid = (pid_t)pid;
+    s->pid_fd = take_fd(&fd);
+    return true;
 }
 
 static int spawn(struct slirp *s, const char *netns, int ready_write)
@@ -177,9 +191,8 @@ struct slirp *slirp_start(struct podnet *net, const char *id, const char *netns,
     s->pid_path = mem_printf("%s/slirp/%s", net->run_dir, id);
     s->ready = ready;
     s->arg = arg;
-    s->ready_fd = -1;
-    s->pid = find_old(s->pid_path, netns);
-    if (s->pid || start_new(s, netns, &err) < 0) {
+    s->ready_fd = s->pid_fd = -1;
+    if (find_old(s, netns) || start_new(s, netns, &err) < 0) {
         if (err.code)
             log_warn("pod '%s': %s", id, err.msg);
         if (s->ready_fd < 0) {
@@ -196,8 +209,14 @@ void slirp_leave(struct slirp *s)
 {
     if (!s)
         return;
+    for (struct slirp **at = &s->net->leaving; *at; at = &(*at)->next_leaving)
+        if (*at == s) {
+            *at = s->next_leaving;
+            break;
+        }
     loop_io_free(s->io);
     fd_close(s->ready_fd);
+    fd_close(s->pid_fd);
     loop_timer_free(s->timer);
     loop_child_free(s->child);
     free(s->id);
@@ -205,19 +224,32 @@ void slirp_leave(struct slirp *s)
     free(s);
 }
 
+/* Nobody waits for its end: the loop tells, and a process that hangs holds up nothing. */
 void slirp_stop(struct slirp *s)
 {
     if (!s)
         return;
     if (s->pid > 0) {
-        bool ours = s->child != NULL;
-
-        (void)kill(s->pid, SIGTERM);
+        if (s->child)
+            (void)kill(s->pid, SIGTERM); /* not reaped yet, so the pid is its own */
+        else if (s->pid_fd >= 0)
+            (void)pidfd_send_signal(s->pid_fd, SIGTERM, NULL, 0);
         unlink(s->pid_path);
-        loop_child_free(TAKE_PTR(s->child));
-        /* It ends at once; without this it stays a zombie until we end. */
-        if (ours)
-            (void)waitpid(s->pid, NULL, 0);
     }
-    slirp_leave(s);
+    if (!s->child) {
+        slirp_leave(s);
+        return;
+    }
+    s->leaving = true;
+    s->ready = NULL;
+    loop_io_free(TAKE_PTR(s->io));
+    fd_close(take_fd(&s->ready_fd));
+    s->next_leaving = s->net->leaving;
+    s->net->leaving = s;
+}
+
+void slirps_free(struct podnet *net)
+{
+    while (net->leaving)
+        slirp_leave(net->leaving);
 }
