@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -14,8 +15,9 @@
 
 #define LOG_MODULE "image"
 #define DAY_NS     (24 * 3600 * NSEC_PER_SEC)
-#define GRACE_NS   (120 * NSEC_PER_SEC) /* between a pull and the container that wanted it */
-#define ORPHAN_SEC (6 * 3600)           /* how long layers of a failed pull wait for the next try */
+#define GRACE_NS   (120 * NSEC_PER_SEC)  /* between a pull and the container that wanted it */
+#define JUMP_NS    (3600 * NSEC_PER_SEC) /* more between the two clocks is not drift */
+#define ORPHAN_SEC (6 * 3600)            /* how long layers of a failed pull wait for the next try */
 
 /* ---- the decision ---- */
 
@@ -82,6 +84,13 @@ int64_t gc_plan(struct gc_item *items, size_t len, int64_t now, int64_t max_age_
     return freed;
 }
 
+/* A clock that is set forward by a month (a bad time server, a dead battery) must not remove everything as
+ * old: while we run, no more time goes by than the machine counts. */
+int64_t gc_time(int64_t wall, int64_t opened_wall, int64_t ran)
+{
+    return wall < opened_wall + ran + JUMP_NS ? wall : opened_wall + ran;
+}
+
 /* ---- doing it ---- */
 
 /* Bytes to free so that the disk is as empty as it should be; 0 when it is not too full. */
@@ -114,7 +123,8 @@ static bool waits_for_retry(const char *path)
 {
     struct stat st;
 
-    return stat(path, &st) == 0 && st.st_mtime != 0 && time(NULL) - st.st_mtime < ORPHAN_SEC;
+    return stat(path, &st) == 0 && st.st_mtime != 0 &&
+           llabs((long long)(time(NULL) - st.st_mtime)) < ORPHAN_SEC;
 }
 
 /* Pulls under way hold a lock on each layer they count on, until their image is recorded. */
@@ -173,7 +183,7 @@ void images_gc(struct images *images, struct images_gc *ret)
 {
     CLEANUP(free) struct gc_item *items = mem_zalloc((map_len(images->stored) + 1) * sizeof(*items));
     struct images_gc sum = {0};
-    int64_t now = clock_now();
+    int64_t now = gc_time(clock_now(), images->opened, clock_monotonic() - images->opened_mono);
     int64_t age = images->config.gc_days < 0 ? -1 : images->config.gc_days * DAY_NS;
     size_t len = 0, at = 0;
     struct str key;
@@ -185,7 +195,8 @@ void images_gc(struct images *images, struct images_gc *ret)
         items[len++] = (struct gc_item){
             .image = stored->image,
             .used = stored->used,
-            .busy = stored->mounts > 0 || now - stored->used < GRACE_NS || store_kept(stored->image),
+            .busy = stored->mounts > 0 || (now - stored->used < GRACE_NS && stored->used - now < GRACE_NS) ||
+                    store_kept(stored->image),
         };
     }
     gc_plan(items, len, now, age, bytes_needed(images));

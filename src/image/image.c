@@ -504,6 +504,8 @@ int images_open(const char *dir, struct loop *loop, const struct images_config *
     images->loop = loop;
     images->dir = mem_strdup(dir);
     images->lock = -1;
+    images->opened = clock_now();
+    images->opened_mono = clock_monotonic();
     images->stored = map_new();
     images->names = map_new();
     images->mounted = map_new();

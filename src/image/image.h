@@ -280,6 +280,7 @@ struct image_mount_spec {
     const char *id;            /* of the container: letters, digits, '.', '_', '-' */
     const char *dir;           /* absolute; the container's folder: upper and work are made in it */
     bool readonly;             /* no upper layer at all */
+    const char *owner;         /* whose container it is: spare roots are used again for the same only */
 };
 
 /* *ret is where, for free(). Takes about a millisecond. Layers of a mounted image
@@ -290,8 +291,8 @@ int image_mount(struct images *images, const struct image_mount_spec *spec, char
  * to another mount. It is the caller's to remove. A mount that is busy goes when its last user does. */
 int image_unmount(struct images *images, const char *id, bool discard, struct err *err);
 /* A container has ended and no process has its root open. Where nothing was written, the root stays mounted
- * for the next container of that image, with the folder it has: image_mount may give one with another folder
- * than the one it was given, as image_mount_dir tells. False: it is to be unmounted. */
+ * for the next container of that image and owner, with the folder it has: image_mount may give one with
+ * another folder than the one it was given, as image_mount_dir tells. False: it is to be unmounted. */
 bool image_spare(struct images *images, const char *id);
 bool image_mounted(const struct images *images, const char *id);
 const char *image_mount_dir(const struct images *images, const char *id); /* as given; NULL: not mounted */

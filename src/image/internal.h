@@ -20,11 +20,13 @@ struct stored {
 struct mounted {
     char *id, *dir;
     char image[IMAGE_DIGEST_MAX]; /* "" for the host's root */
+    char *owner;                  /* NULL: not known, mounted by an earlier process */
 };
 
 /* A root that is mounted and nobody's; see spares.c. */
 struct spare {
     char *place, *dir; /* where it is mounted: PLACE/root; its upper folder and so on */
+    char *owner;
     char image[IMAGE_DIGEST_MAX];
 };
 
@@ -50,7 +52,8 @@ struct images {
     VEC(struct job *) jobs;           /* in the order they came */
     VEC(struct image_pull *) answers; /* pulls whose answer is known, given in the next turn */
     struct loop_timer *gc_timer, *start_timer;
-    pid_t remover; /* 0: none */
+    int64_t opened, opened_mono; /* the time when the store was opened, by both clocks */
+    pid_t remover;               /* 0: none */
     struct loop_child *remover_child;
     VEC(char *) trash;  /* paths to be deleted that no remover has been told yet */
     bool rebooted;      /* since the store was open: layers without an image may not be whole on disk */
@@ -84,6 +87,9 @@ struct gc_item {
 };
 /* Which images go: those unused for longer than max_age_ns (< 0: none for age), then the least recently used
  * until that frees need_bytes. Returns the bytes of the layers that then are nobody's. */
+/* The time by which images age: wall, unless it has jumped ahead of what has passed since the store was
+ * opened. */
+int64_t gc_time(int64_t wall, int64_t opened_wall, int64_t ran);
 int64_t gc_plan(struct gc_item *items, size_t len, int64_t now, int64_t max_age_ns, int64_t need_bytes);
 /* Layers of an image that goes are marked; layers of a pull that failed wait a while for the next try. */
 void gc_mark(const struct images *images, const char *digest);
@@ -101,7 +107,7 @@ bool mount_untouched(const char *upper); /* nothing was written to it */
 
 /* ---- spares.c ---- */
 bool spare_keep(struct images *images, const struct mounted *m); /* false: it is not to be kept */
-char *spare_take(struct images *images, const char *image,
-                 const char *id); /* its folder, for free(); NULL: none */
+char *spare_take(struct images *images,
+                 const struct image_mount_spec *spec); /* its folder, for free(); NULL: none */
 void spares_drop(struct images *images, const char *image);
 void spares_free(struct images *images);

@@ -64,6 +64,7 @@ static void mounted_free(struct mounted *m)
         return;
     free(m->id);
     free(m->dir);
+    free(m->owner);
     free(m);
 }
 
@@ -424,10 +425,11 @@ int image_mount(struct images *images, const struct image_mount_spec *spec, char
         return err_set(err, ERR_NOT_FOUND, "image %s is not here any more", spec->image->id);
     m = NEW(struct mounted);
     m->id = mem_strdup(spec->id);
-    m->dir = spec->image && !spec->readonly ? spare_take(images, spec->image->id, spec->id) : NULL;
+    m->dir = spec->image && spec->owner && !spec->readonly ? spare_take(images, spec) : NULL;
     spare = m->dir != NULL;
     if (!spare)
         m->dir = mem_strdup(spec->dir);
+    m->owner = mem_strdup(spec->owner);
     snprintf(m->image, sizeof(m->image), "%s", spec->image ? spec->image->id : "");
     lower_list(images, spec, &lower);
     mounted_add(images, m);

@@ -237,7 +237,7 @@ static void job_end(struct job *job)
     job_clean(job);
     if (job->pulls.len > 0 && !job->fail)
         again = !job_load(job);
-    if (job->fail == IMAGE_FAIL_UNAUTHORIZED && job->attempt + 1 < job->auths.len) {
+    if (job->pulls.len > 0 && job->fail == IMAGE_FAIL_UNAUTHORIZED && job->attempt + 1 < job->auths.len) {
         job->attempt++;
         again = true;
     }

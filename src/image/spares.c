@@ -1,6 +1,7 @@
 /* spares.c - roots whose container wrote nothing to them stay mounted for the next one of the same image:
  * layers do not change, so it cannot tell the difference, and making a root is a large part of a start. Not
- * the host's root, which changes below the mount. */
+ * the host's root, which changes below the mount; and only for the same owner: a descriptor of the old
+ * container's root, passed on before it ended, reaches the new one's as well. */
 #include "base/log.h"
 #include "base/mem.h"
 #include "image/internal.h"
@@ -45,6 +46,7 @@ static void spare_drop(struct images *images, size_t i, bool trash)
     if (trash)
         images_discard(images, spare.dir);
     free(spare.place);
+    free(spare.owner);
     free(spare.dir);
 }
 
@@ -55,7 +57,7 @@ bool spare_keep(struct images *images, const struct mounted *m)
     CLEANUP(free) char *note = mem_printf("%s/note", from);
     struct spare spare = {0};
 
-    if (!stored || !mount_untouched(upper) || !looks_alike(images, stored, upper))
+    if (!stored || !m->owner || !mount_untouched(upper) || !looks_alike(images, stored, upper))
         return false;
     spare.place = mem_printf("%s/.spare-%u", images->mounts_dir, ++images->spare_last);
     if (rename(from, spare.place) < 0) {
@@ -66,6 +68,7 @@ bool spare_keep(struct images *images, const struct mounted *m)
     note = mem_printf("%s/note", spare.place);
     unlink(note);
     spare.dir = mem_strdup(m->dir);
+    spare.owner = mem_strdup(m->owner);
     snprintf(spare.image, sizeof(spare.image), "%s", m->image);
     vec_push(&images->spares, spare);
     if (images->spares.len > SPARES_MAX)
@@ -73,21 +76,22 @@ bool spare_keep(struct images *images, const struct mounted *m)
     return true;
 }
 
-char *spare_take(struct images *images, const char *image, const char *id)
+char *spare_take(struct images *images, const struct image_mount_spec *spec)
 {
     for (size_t i = images->spares.len; i > 0; i--) {
         struct spare spare = images->spares.v[i - 1];
         CLEANUP(free) char *to = NULL;
 
-        if (!streq(spare.image, image))
+        if (!streq(spare.image, spec->image->id) || !streq(spare.owner, spec->owner))
             continue;
-        to = place_of(images, id);
+        to = place_of(images, spec->id);
         if (rename(spare.place, to) < 0)
             return NULL;
         images->spares.len--;
         memmove(images->spares.v + i - 1, images->spares.v + i,
                 (images->spares.len - (i - 1)) * sizeof(*images->spares.v));
         free(spare.place);
+        free(spare.owner);
         return spare.dir;
     }
     return NULL;

@@ -100,7 +100,7 @@ static void unmount_root(struct local_pod *pod, const char *id)
 static int mount_root(struct start_work *s)
 {
     struct local_engine *engine = s->pod->engine;
-    struct image_mount_spec spec = {.image = s->run->image, .id = s->id};
+    struct image_mount_spec spec = {.image = s->run->image, .id = s->id, .owner = work_rights(s->pod->doc)};
     CLEANUP(free) char *slot = NULL;
 
     s->reason = CREATE_ERROR;

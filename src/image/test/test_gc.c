@@ -58,6 +58,17 @@ static void test_busy_ones_stay(void **state)
     assert_true(items[1].remove);
 }
 
+static void test_a_clock_that_jumps_ages_nothing(void **state)
+{
+    const int64_t day = INT64_C(86400) * 1000000000, opened = 20000 * day;
+
+    (void)state;
+    assert_int_equal(gc_time(opened + 2 * day, opened, 2 * day), opened + 2 * day);
+    assert_int_equal(gc_time(opened + 40 * day, opened, 2 * day), opened + 2 * day);
+    assert_int_equal(gc_time(opened - 40 * day, opened, 2 * day),
+                     opened - 40 * day); /* nothing is old then */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -65,6 +76,7 @@ int main(void)
         cmocka_unit_test(test_least_recently_used_go_until_enough_is_free),
         cmocka_unit_test(test_shared_layers_free_nothing_until_the_last_goes),
         cmocka_unit_test(test_busy_ones_stay),
+        cmocka_unit_test(test_a_clock_that_jumps_ages_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

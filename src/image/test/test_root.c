@@ -532,8 +532,10 @@ static void test_mount_shows_layers_and_keeps_writes_apart(void **state)
 static void test_untouched_root_is_the_next_containers(void **state)
 {
     struct images *images = store_with_image("s-spare");
-    struct image_mount_spec spec = {
-        .image = images_find(images, "localhost/m:v1"), .id = "c1", .dir = path_of("c-spare1")};
+    struct image_mount_spec spec = {.image = images_find(images, "localhost/m:v1"),
+                                    .id = "c1",
+                                    .dir = path_of("c-spare1"),
+                                    .owner = "ann"};
     CLEANUP(free) char *first = NULL, *root = NULL, *file = NULL;
     struct stat st;
 
@@ -564,6 +566,32 @@ static void test_untouched_root_is_the_next_containers(void **state)
     assert_int_equal(images_remove(images, "localhost/m:v1", NULL), 0);
     fx_idle(loop, "s-spare/trash");
     assert_int_equal(fx_count("%s/s-spare/mounts", fx_top), 0);
+    images_free(images);
+}
+
+/* A descriptor of the old root, passed on before its container ended, still reaches it. */
+static void test_untouched_root_is_not_another_owners(void **state)
+{
+    struct images *images = store_with_image("s-owner");
+    struct image_mount_spec spec = {
+        .image = images_find(images, "localhost/m:v1"), .id = "c1", .dir = path_of("c-own1"), .owner = "ann"};
+    CLEANUP(free) char *first = NULL, *second = NULL, *third = NULL;
+
+    (void)state;
+    assert_int_equal(image_mount(images, &spec, &first, NULL), 0);
+    assert_true(image_spare(images, "c1"));
+    spec =
+        (struct image_mount_spec){.image = spec.image, .id = "c2", .dir = path_of("c-own2"), .owner = "bob"};
+    assert_int_equal(image_mount(images, &spec, &second, NULL), 0);
+    assert_string_equal(image_mount_dir(images, "c2"), path_of("c-own2"));
+    spec = (struct image_mount_spec){.image = spec.image, .id = "c3", .dir = path_of("c-own3")};
+    assert_int_equal(image_mount(images, &spec, &third, NULL), 0);
+    assert_string_equal(image_mount_dir(images, "c3"), path_of("c-own3"));
+    assert_false(image_spare(images, "c3")); /* nobody knows whose it was */
+    assert_int_equal(image_unmount(images, "c2", true, NULL), 0);
+    assert_int_equal(image_unmount(images, "c3", true, NULL), 0);
+    assert_int_equal(images_remove(images, "localhost/m:v1", NULL), 0);
+    fx_idle(loop, "s-owner/trash");
     images_free(images);
 }
 
@@ -913,6 +941,7 @@ int main(void)
         TEST(test_archives_are_imported),
         TEST(test_mount_shows_layers_and_keeps_writes_apart),
         TEST(test_untouched_root_is_the_next_containers),
+        TEST(test_untouched_root_is_not_another_owners),
         TEST(test_readonly_mount_takes_no_writes),
         TEST(test_many_layers_can_be_mounted),
         TEST(test_host_root_is_seen_and_not_changed),
