@@ -103,7 +103,7 @@ static int ask(const struct runtime *rt, const struct serve_head *head, const ch
     cmsg->cmsg_len = CMSG_LEN(sizeof(int) * fds_len);
     memcpy(CMSG_DATA(cmsg), fds, sizeof(int) * fds_len);
     do
-        n = sendmsg(rt->nursery, &msg, MSG_NOSIGNAL);
+        n = sendmsg(rt->nursery, &msg, MSG_NOSIGNAL | MSG_DONTWAIT); /* one that does not read is replaced */
     while (n < 0 && errno == EINTR);
     return n < 0 ? -1 : 0;
 }

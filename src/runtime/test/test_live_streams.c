@@ -2,6 +2,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "live.h"
+#include "runtime/runtime_internal.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -67,6 +68,33 @@ static void test_streams_that_nobody_reads_are_the_containers_own(void **state)
     assert_string_not_equal(p[0].out[0].data, p[1].out[0].data);
     pipe_done(&p[0]);
     pipe_done(&p[1]);
+    box_remove(&box);
+}
+
+/* A process that forks shims and reads nothing is replaced; asking it never waits. */
+static void test_asking_for_shims_never_blocks(void **state)
+{
+    struct live *live = *state;
+    enum { COMMANDS = 600 };
+    static struct pipe_box p[COMMANDS];
+    const char *const args[] = {"true", NULL};
+    struct runtime_exec exec = {.args = args};
+    struct box box;
+    pid_t pid;
+    int asked = 0, ended = 0;
+
+    box_run(live, &box, "exec sleep 100");
+    pid = live->rt->nursery_pid;
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    while (live->rt->nursery_pid == pid && asked < COMMANDS)
+        pipe_exec(&box, &exec, &p[asked++]);
+    assert_true(live->rt->nursery_pid != pid);
+    for (int i = 0; i < asked; i++) {
+        UNTIL(live, p[i].ended || p[i].failed);
+        ended += p[i].ended;
+        pipe_done(&p[i]);
+    }
+    assert_true(ended >= 1); /* the one that found it stuck */
     box_remove(&box);
 }
 
@@ -349,6 +377,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         LIVE_TEST(test_exec_gives_output_input_and_exit_code),
         LIVE_TEST(test_streams_that_nobody_reads_are_the_containers_own),
+        LIVE_TEST(test_asking_for_shims_never_blocks),
         LIVE_TEST(test_many_commands_at_once),
         LIVE_TEST(test_a_container_that_ends_ends_its_commands),
         LIVE_TEST(test_exec_of_nothing_fails_and_signals_end_it),
