@@ -47,11 +47,11 @@ def over(found):
     return found["status"].get("phase") in ("Failed", "Succeeded") or waiting.get("reason", "").endswith("Error")
 
 
-def as_nobody(node, made):
-    """A pod that the user nobody makes, by the socket."""
-    harness.run(["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "curl", "-sf", "--unix-socket",
+def as_nobody(node, made, uid="nobody", gid="nogroup", ns="nobody"):
+    """A pod that this user makes, by the socket."""
+    harness.run(["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "curl", "-sf", "--unix-socket",
                  node.socket, "-H", "Content-Type: application/json", "-d", json.dumps(made),
-                 "http://berth/api/v1/namespaces/nobody/pods"]).ok()
+                 f"http://berth/api/v1/namespaces/{ns}/pods"]).ok()
 
 
 def open_way(path):
@@ -224,6 +224,14 @@ def test_a_host_path_is_opened_with_the_rights_of_its_user(node, tmp_path):
         harness.wait(lambda n=name: over(node.get(f"/api/v1/namespaces/nobody/pods/{n}")), f"{name} is refused")
         log = node.request("GET", f"/api/v1/namespaces/nobody/pods/{name}/log").body
         assert b"REACHED" not in log
+
+
+def test_a_user_without_an_account_has_no_group_of_the_machine(node):
+    """uid 42 is nobody's on many machines; group 42 is the one that may read /etc/shadow."""
+    uid = next(n for n in range(42, 9999) if harness.run(["getent", "passwd", str(n)]).code)
+    node.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": f"uid-{uid}"}})
+    as_nobody(node, pod("who", "id -u; id -G"), uid, uid, f"uid-{uid}")
+    assert output(node, "who", f"uid-{uid}").split() == [str(uid), "65534"]
 
 
 # ---- uploads and files ----

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#define NOBODYS_GROUP 65534 /* nogroup */
+
 static bool is_admin(const struct local_engine *engine, const char *name)
 {
     if (!name) /* nobody's: it must not run, least of all as root */
@@ -84,7 +86,8 @@ bool user_known_at_once(const struct local_engine *engine, const struct json *po
     }
     if (!name || !is_number(name, &uid))
         return false;
-    ret->uid = ret->gid = (uid_t)uid;
+    ret->uid = (uid_t)uid;
+    ret->gid = NOBODYS_GROUP; /* the group of that number is somebody else's: shadow, sudo, docker */
     snprintf(ret->home, sizeof(ret->home), "/");
     return true;
 }
