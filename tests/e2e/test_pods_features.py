@@ -135,6 +135,30 @@ def test_files_of_maps_and_secrets_change_at_once(node):
     assert node.kubectl("exec", "watcher", "--", "ls", "/m").ok().split() == ["a", "c"]
 
 
+def test_thousands_of_files_do_not_hold_the_loop(node):
+    """Written when five pods start, and again when the map changes: in threads."""
+    keys = {f"key-{i}": "x" for i in range(15000)}
+    node.post("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "wide"}, "data": keys})
+    node.get("/v1/status")  # forgets the longest turn so far
+    names = [f"wide-{i}" for i in range(5)]
+    for name in names:
+        create(node, pod(name, ["sh", "-c", "ls /m | wc -l; until [ -e /m/more ]; do sleep 0.1; done; ls /m | wc -l"],
+                         spec={"volumes": [{"name": "m", "configMap": {"name": "wide"}}]},
+                         volumeMounts=[{"name": "m", "mountPath": "/m"}]))
+    for name in names:
+        until(node, name, lambda p: p["status"]["phase"] == "Running", "runs", 120)
+    starting = node.get("/v1/status")["longestTurnMicros"]
+    answer = node.request("PATCH", "/api/v1/namespaces/default/configmaps/wide",
+                          json.dumps({"data": {"key-0": "y", "more": "z"}}),
+                          headers={"Content-Type": "application/merge-patch+json"})
+    assert answer.code == 200
+    for name in names:
+        until(node, name, lambda p: p["status"]["phase"] == "Succeeded", "sees what changed", 120)
+        assert logs(node, name).split() == ["15000", "15001"]
+    changing = node.get("/v1/status")["longestTurnMicros"]
+    assert max(starting, changing) <= 60000 * harness.PATIENCE, (starting, changing)
+
+
 def test_termination_message(node):
     create(node,
            pod("long", "head -c 9000 /dev/zero | tr '\\0' m > /dev/termination-log"),

@@ -1,5 +1,5 @@
-/* What the files of configMap, secret, downwardAPI and projected volumes hold. When an object changes, the
- * files are written in a thread: there may be thousands of them, in many pods. */
+/* What the files of configMap, secret, downwardAPI and projected volumes hold. They are written in a thread,
+ * when a pod starts and when an object changes: there may be thousands of them, in many pods. */
 #include "engine/local/content.h"
 #include "engine/local/internal.h"
 #include "loop/offload.h"
@@ -110,24 +110,14 @@ static struct content *gather(struct local_pod *pod, const struct json *volume, 
     return NULL;
 }
 
-int gather_write(struct local_pod *pod, const struct json *volume, const char *dir, gid_t group,
-                 struct err *err)
-{
-    struct content *content = gather(pod, volume, dir, group, err);
-    int result = content ? content_apply(content, err) : -1;
-
-    content_free(content);
-    return result;
-}
-
 /* ---- in a thread ---- */
 
 struct gather_work {
     VEC(struct content *) contents;
-    struct err err;
+    struct err err; /* the first */
 };
 
-static void gather_drop(void *arg)
+void gather_drop(void *arg)
 {
     struct gather_work *work = arg;
 
@@ -143,18 +133,27 @@ static void gather_run(void *arg)
 {
     struct gather_work *work = arg;
 
-    VEC_EACH(&work->contents, it)
-        content_apply(*it, &work->err);
+    VEC_EACH(&work->contents, it) {
+        struct err err = {0};
+
+        if (content_apply(*it, &err) < 0 && !work->err.code) {
+            work->err = err;
+            err_prefix(&work->err, "cannot mount volume \"%s\"", strrchr((*it)->dir, '/') + 1);
+        }
+    }
 }
 
 static void gather_done(void *owner, void *arg)
 {
     struct local_pod *pod = owner;
     struct gather_work *work = arg;
+    struct err err = {0};
 
     pod->content_busy = false;
-    if (work && work->err.code)
-        pod_event(pod, "Warning", "FailedMount", "cannot update a volume: %s", work->err.msg);
+    if (!work)
+        err_set(&err, ERR_TIMEOUT, "cannot mount its volumes: their files are not written after %d s",
+                WRITE_SEC);
+    pod->content_done(pod, !work ? &err : work->err.code ? &work->err : NULL);
     gather_drop(work);
     if (pod->content_again) {
         pod->content_again = false;
@@ -176,18 +175,14 @@ int gather_add(struct gather_work **work, struct local_pod *pod, const struct js
     return 0;
 }
 
-void gather_send(struct local_pod *pod, struct gather_work *work)
+int gather_send(struct local_pod *pod, struct gather_work *work,
+                void (*done)(struct local_pod *pod, const struct err *err), struct err *err)
 {
-    struct err err = {0};
-
-    if (!work)
-        return;
-    if (offload_run(pod->engine->offload, WRITE_SEC, gather_run, gather_done, gather_drop, pod, work, &err) <
-        0) {
-        pod_event(pod, "Warning", "FailedMount", "cannot update a volume: %s", err.msg);
-        gather_drop(work);
-        return;
-    }
+    if (offload_run(pod->engine->offload, WRITE_SEC, gather_run, gather_done, gather_drop, pod, work, err) <
+        0)
+        return -1;
+    pod->content_done = done;
     pod->content_busy = true;
     pod->pending++;
+    return 0;
 }

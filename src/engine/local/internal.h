@@ -62,7 +62,15 @@ struct local_run {
     struct usage_point used[USAGE_POINTS]; /* the newest first */
 };
 
-enum sandbox { SANDBOX_NONE, SANDBOX_NET, SANDBOX_PAUSE, SANDBOX_READY, SANDBOX_LEAVING, SANDBOX_GONE };
+enum sandbox {
+    SANDBOX_NONE,
+    SANDBOX_NET,
+    SANDBOX_VOLUMES, /* files of its volumes are being written */
+    SANDBOX_PAUSE,
+    SANDBOX_READY,
+    SANDBOX_LEAVING,
+    SANDBOX_GONE
+};
 
 /* Who the pod's processes are. */
 struct pod_user {
@@ -104,6 +112,7 @@ struct local_pod {
     struct settle *settle;     /* settle.c: under way */
     bool settled, wants_settled, status_changed, settle_failed;
     int64_t stop_from; /* monotonic: when its end began; 0: not yet */
+    void (*content_done)(struct local_pod *pod, const struct err *err);
     bool content_busy,
         content_again;      /* gather.c: a thread writes files of its volumes; they have changed meanwhile */
     bool released;          /* it has lost its node: release.c */
@@ -212,6 +221,8 @@ bool sandbox_shares(const struct local_pod *pod); /* ipc and uts namespaces outl
 void sandbox_make(struct local_pod *pod);
 void sandbox_not_yet(struct local_pod *pod, const struct err *err); /* tried again soon */
 /* The process that holds the pid namespace runs, or (err) has ended. */
+/* The files of its volumes are written, or not (err). */
+void sandbox_volumes(struct local_pod *pod, const struct err *err);
 void sandbox_paused(struct local_pod *pod, const struct err *err);
 void sandbox_part_gone(struct local_pod *pod);          /* one thing less is pending */
 void sandbox_leave(struct local_pod *pod, bool forget); /* forget: logs and folder go, too */
@@ -317,6 +328,8 @@ struct pod_person {
 void person_add(const char *rootfs, const struct pod_person *person);
 
 /* volumes.c */
+/* Makes them; their files are being written when this returns 1, and sandbox_volumes() is called then. 0:
+ * there are none to write. */
 int volumes_prepare(struct local_pod *pod, struct err *err);
 /* A config map or secret has changed (name NULL: the pod itself): files that show it change, too. */
 void volumes_update(struct local_pod *pod, bool secret, const char *name);
@@ -373,14 +386,15 @@ bool claims_use(const struct local_engine *engine, const char *path, int64_t *re
 void claims_sweep(struct local_engine *engine); /* numbers of folders that are gone */
 
 /* gather.c: files of configMap, secret, downwardAPI and projected volumes. */
-int gather_write(struct local_pod *pod, const struct json *volume, const char *dir, gid_t group,
-                 struct err *err);
-/* The same in a thread, for several volumes at once; *work NULL: the first. Where a thread is at it already
- * (pod->content_busy) set content_again instead. */
+/* A thread writes them: what is gathered with gather_add is handed over by gather_send, one such work of a
+ * pod at a time; who has something new meanwhile (pod->content_busy) sets content_again instead. */
 struct gather_work;
 int gather_add(struct gather_work **work, struct local_pod *pod, const struct json *volume, const char *dir,
                gid_t group, struct err *err);
-void gather_send(struct local_pod *pod, struct gather_work *work); /* NULL is fine */
+/* done, in the loop: what went wrong, NULL: nothing. 0, or -1 with err: nothing is written. */
+int gather_send(struct local_pod *pod, struct gather_work *work,
+                void (*done)(struct local_pod *pod, const struct err *err), struct err *err);
+void gather_drop(void *work); /* not handed over; NULL is fine */
 
 /* hooks.c: fn is called once from the loop, unless the hook is freed before; why NULL: it went well, or its
  * time was up. False: there is nothing to do. limit_sec < 0: no limit. */

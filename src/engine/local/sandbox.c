@@ -170,15 +170,12 @@ void sandbox_not_yet(struct local_pod *pod, const struct err *err)
         not_yet(pod, "FailedCreatePodSandBox", CONFIG_ERROR, err);
 }
 
-static void finish(struct local_pod *pod)
+/* All but the process that holds its namespaces. */
+static void last_part(struct local_pod *pod)
 {
     struct err err = {0};
 
-    if (make_files(pod, &err) < 0 || publish(pod, &err) < 0) {
-        not_yet(pod, "FailedCreatePodSandBox", SANDBOX_ERROR, &err);
-    } else if (volumes_prepare(pod, &err) < 0) {
-        not_yet(pod, "FailedMount", CONFIG_ERROR, &err);
-    } else if (pause_wanted(pod) && !pod->pause_pid) {
+    if (pause_wanted(pod) && !pod->pause_pid) {
         pod->sandbox = SANDBOX_PAUSE;
         if (!pod->pause && pause_make(pod, &err) < 0)
             not_yet(pod, "FailedCreatePodSandBox", SANDBOX_ERROR, &err);
@@ -186,6 +183,32 @@ static void finish(struct local_pod *pod)
         pod->sandbox = SANDBOX_READY;
         facts_sandbox_ready(&pod->facts);
     }
+}
+
+void sandbox_volumes(struct local_pod *pod, const struct err *err)
+{
+    if (pod->sandbox != SANDBOX_VOLUMES) /* it was given up meanwhile */
+        return;
+    if (err)
+        not_yet(pod, "FailedMount", CONFIG_ERROR, err);
+    else
+        last_part(pod);
+    pod_queue(pod);
+}
+
+static void finish(struct local_pod *pod)
+{
+    struct err err = {0};
+    int writing;
+
+    if (make_files(pod, &err) < 0 || publish(pod, &err) < 0)
+        not_yet(pod, "FailedCreatePodSandBox", SANDBOX_ERROR, &err);
+    else if ((writing = volumes_prepare(pod, &err)) < 0)
+        not_yet(pod, "FailedMount", CONFIG_ERROR, &err);
+    else if (writing)
+        pod->sandbox = SANDBOX_VOLUMES;
+    else
+        last_part(pod);
     arena_reset(&pod->scratch);
 }
 

@@ -36,7 +36,7 @@ bool turn_take(struct local_pod *pod)
 static bool needs_turn(const struct local_pod *pod)
 {
     if (pod->dead || !pod->object || pod->facts.deleting ||
-        (pod->sandbox != SANDBOX_NET && pod->sandbox != SANDBOX_READY))
+        (pod->sandbox != SANDBOX_NET && pod->sandbox != SANDBOX_VOLUMES && pod->sandbox != SANDBOX_READY))
         return false;
     for (size_t i = 0; i < pod->facts.len; i++) {
         enum ctr_state state = pod->facts.ctrs[i].state;

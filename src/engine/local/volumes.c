@@ -85,8 +85,8 @@ static bool has_content(const struct json *volume)
            json_get(volume, "projected");
 }
 
-/* later: its files are added to what a thread will write; NULL: they are written now. */
-static int prepare_one(struct local_pod *pod, const struct json *volume, struct gather_work **later,
+/* Its files are added to what a thread will write. */
+static int prepare_one(struct local_pod *pod, const struct json *volume, struct gather_work **work,
                        struct err *err)
 {
     const char *name = json_string_or(json_get(volume, "name"), "");
@@ -101,16 +101,27 @@ static int prepare_one(struct local_pod *pod, const struct json *volume, struct 
         return make_empty(pod, empty, name, dir, err);
     if (has_secret(volume) && mount_memory(dir, "mode=0755,size=16m", err) < 0)
         return -1;
-    return later ? gather_add(later, pod, volume, dir, fs_group(pod), err)
-                 : gather_write(pod, volume, dir, fs_group(pod), err);
+    return gather_add(work, pod, volume, dir, fs_group(pod), err);
 }
 
 int volumes_prepare(struct local_pod *pod, struct err *err)
 {
+    struct gather_work *work = NULL;
+    int result = 0;
+
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
-        if (prepare_one(pod, it, NULL, err) < 0)
-            return err_prefix(err, "cannot mount volume \"%s\"", json_string_or(json_get(it, "name"), ""));
-    return 0;
+        if (result == 0 && prepare_one(pod, it, &work, err) < 0)
+            result = err_prefix(err, "cannot mount volume \"%s\"", json_string_or(json_get(it, "name"), ""));
+    if (result == 0 && work) {
+        if (pod->content_busy) /* of its last time: what has changed since is written after it */
+            result = err_set(err, ERR_CONFLICT, "cannot mount its volumes: their files are being written");
+        else if (gather_send(pod, work, sandbox_volumes, err) == 0)
+            return 1;
+        else
+            result = err_prefix(err, "cannot mount its volumes");
+    }
+    gather_drop(work);
+    return result;
 }
 
 /* Whether a volume shows that object; name NULL: fields of the pod itself. */
@@ -144,11 +155,33 @@ static void update_one(struct local_pod *pod, const struct json *volume, struct 
     arena_reset(&pod->scratch);
 }
 
+static void updated(struct local_pod *pod, const struct err *err)
+{
+    if (err)
+        pod_event(pod, "Warning", "FailedMount", "%s", err->msg);
+}
+
+static void send_update(struct local_pod *pod, struct gather_work *work)
+{
+    struct err err = {0};
+
+    if (work && gather_send(pod, work, updated, &err) < 0) {
+        pod_event(pod, "Warning", "FailedMount", "cannot update its volumes: %s", err.msg);
+        gather_drop(work);
+    }
+}
+
+/* They have been made, or are being made from what was known then. */
+static bool are_made(const struct local_pod *pod)
+{
+    return pod->sandbox == SANDBOX_VOLUMES || pod->sandbox == SANDBOX_PAUSE || pod->sandbox == SANDBOX_READY;
+}
+
 void volumes_update(struct local_pod *pod, bool secret, const char *name)
 {
     struct gather_work *work = NULL;
 
-    if (pod->sandbox != SANDBOX_READY)
+    if (!are_made(pod))
         return;
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it) {
         if (!is_concerned(it, secret, name))
@@ -158,7 +191,7 @@ void volumes_update(struct local_pod *pod, bool secret, const char *name)
         else
             update_one(pod, it, &work);
     }
-    gather_send(pod, work);
+    send_update(pod, work);
 }
 
 void volumes_refresh(struct local_pod *pod)
@@ -166,9 +199,9 @@ void volumes_refresh(struct local_pod *pod)
     struct gather_work *work = NULL;
 
     JSON_EACH(json_at(pod->doc, "spec.volumes"), it)
-        if (pod->sandbox == SANDBOX_READY && has_content(it))
+        if (are_made(pod) && has_content(it))
             update_one(pod, it, &work);
-    gather_send(pod, work);
+    send_update(pod, work);
 }
 
 void volumes_remove(struct local_pod *pod)
