@@ -109,7 +109,7 @@ def test_shutdown(node):
         harness.wait(lambda n=name: node.kubectl("logs", n).out == "ready\n", f"{name} can be told")
     node.process.send_signal(signal.SIGPWR)
     assert node.process.wait(20) == 0
-    assert not processes(node) and (node.folder / "said").read_text() == "bye\n"
+    assert not podkit.processes(node) and (node.folder / "said").read_text() == "bye\n"
     harness.wait(lambda: not podkit.shims(node.data), "no monitor is left")
     pull_the_plug(node)
     (node.folder / "go").touch()

@@ -9,13 +9,13 @@ static const struct operation {
     const char *query;    /* "name", "name:integer", "name:boolean", separated by spaces; "" none */
     const char *request;  /* schema; NULL: no body */
     int status;           /* of success */
-    const char *response; /* schema; "text", "events": no JSON; "any": an object */
+    const char *response; /* schema; "text", "events", "gzip": no JSON; "any": an object */
     const char *errors;   /* statuses beside 401 and 403 */
 } operations[] = {
     {"get", "/v1/openapi.json", "server", "This document", "", NULL, 200, "any", ""},
     {"get", "/v1/status", "server", "Version, addresses, what the daemon holds", "", NULL, 200, "Status", ""},
     {"get", "/v1/backup", "server", "A backup as a gzipped tar: objects, history, tokens, certificates", "",
-     NULL, 200, "text", "409 503"},
+     NULL, 200, "gzip", "409 503"},
     {"post", "/v1/apply", "server", "Create or change what manifests describe", "namespace dryRun:boolean",
      "Manifests", 200, "Applied", "400"},
     {"get", "/v1/users", "users", "List users", "", NULL, 200, "UserList", ""},
@@ -169,6 +169,8 @@ static struct json *parameters_of(struct arena *arena, const struct operation *o
 static void add_answer(struct arena *arena, struct json *responses, const char *status,
                        const struct operation *operation)
 {
+    static const char *const types[][2] = {
+        {"text", "text/plain"}, {"events", "text/event-stream"}, {"gzip", "application/gzip"}};
     struct json *answer = json_set_object(arena, responses, status);
     struct json text = {0};
 
@@ -178,14 +180,14 @@ static void add_answer(struct arena *arena, struct json *responses, const char *
         return;
     }
     json_set_string(arena, answer, "description", "Done");
-    if (streq(operation->response, "text") || streq(operation->response, "events")) {
-        text = *json_new_object(arena);
-        json_set_string(arena, &text, "type", "string");
-        add_content(arena, answer, streq(operation->response, "text") ? "text/plain" : "text/event-stream",
-                    &text);
-    } else {
-        add_content(arena, answer, "application/json", ref_to(arena, operation->response));
-    }
+    for (size_t i = 0; i < ARRAY_LEN(types); i++)
+        if (streq(operation->response, types[i][0])) {
+            text = *json_new_object(arena);
+            json_set_string(arena, &text, "type", "string");
+            add_content(arena, answer, types[i][1], &text);
+            return;
+        }
+    add_content(arena, answer, "application/json", ref_to(arena, operation->response));
 }
 
 static struct json *operation_doc(struct arena *arena, const struct operation *operation)
