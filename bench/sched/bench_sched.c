@@ -239,7 +239,7 @@ int main(int argc, char **argv)
         if (!one || streq(one, sched_policy_name(*p))) {
             bench_plan(sched_policy_name(*p), 1000, 10000, one ? 1 : 20);
             if (!one)
-                bench_events(sched_policy_name(*p), 1000, 11000, 90);
+                bench_events(sched_policy_name(*p), 1000, 11000, 300);
         }
     return 0;
 }

@@ -1,8 +1,7 @@
 /* A book is made in linear time but for sorting. Shapes, selectors and users are interned in hash tables with
  * a fixed hash, so that nothing depends on the process. */
-#include "sched/book.h"
-
 #include "base/mem.h"
+#include "sched/pace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,8 +60,10 @@ void book_init(struct book *book, const struct sched_policy *policy, const struc
 
 void book_done(struct book *book)
 {
-    VEC_EACH(&book->users, user)
+    VEC_EACH(&book->users, user) {
         vec_done(&user->jobs);
+        vec_done(&user->queue);
+    }
     VEC_EACH(&book->sets, set)
         free(set->may);
     space_done(&book->space);
@@ -72,6 +73,12 @@ void book_done(struct book *book)
     vec_done(&book->waiting);
     vec_done(&book->running);
     vec_done(&book->scratch);
+    vec_done(&book->heads);
+    vec_done(&book->paces);
+    vec_done(&book->rows);
+    vec_done(&book->paces_changed);
+    vec_done(&book->weights);
+    vec_done(&book->specials);
     vec_done(&book->places);
     vec_done(&book->kept_places);
     vec_done(&book->shapes);
@@ -92,15 +99,21 @@ void book_done(struct book *book)
     vec_done(&book->kept);
 }
 
+const struct forecast *book_forecast_as_of(const struct book *book, uint32_t job, struct forecast *room)
+{
+    const struct forecast *f = book->view->forecasts ? &book->view->forecasts[job] : NULL;
+
+    if (f && f->points > 0)
+        return f;
+    forecast_declared(book_job(book, job), book->now, room);
+    return room;
+}
+
 const struct forecast *book_forecast(const struct book *book, uint32_t job, struct forecast *room)
 {
     const struct workload *w = book_job(book, job);
-    const struct forecast *f = book->view->forecasts ? &book->view->forecasts[job] : NULL;
+    const struct forecast *f = book_forecast_as_of(book, job, room);
 
-    if (!f || f->points == 0) {
-        forecast_declared(w, book->now, room);
-        f = room;
-    }
     if (f->as_of_ms == 0 || f->as_of_ms >= book->now || !workload_runs(w))
         return f;
     *room = *f;
@@ -126,14 +139,25 @@ int64_t book_rest_ms(const struct book *book, uint32_t job, uint32_t gpus)
     return ms_of_s(book_rest_s(book, job, gpus));
 }
 
+int64_t book_since_ms(const struct workload *w, const struct forecast *f)
+{
+    return workload_runs(w) ? w->started_ms : f->as_of_ms;
+}
+
+struct when book_end(const struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+    struct forecast room;
+    const struct forecast *f = book_forecast_as_of(book, job, &room);
+
+    return forecast_end(f, workload_gpus(w), false, book_since_ms(w, f), book->now);
+}
+
 int64_t book_end_ms(const struct book *book, uint32_t job)
 {
-    int64_t end = book->jobs.v[job].rest_ms;
+    const struct book_job *of = &book->jobs.v[job];
 
-    if ((book->view->forecasts && book->view->forecasts[job].points > 0) ||
-        !workload_runs(book_job(book, job)))
-        end = book->now + book_rest_ms(book, job, workload_gpus(book_job(book, job)));
-    return end > book->now ? end : book->now;
+    return of->end_holds_ms >= book->now ? of->end_ms : book_end(book, job).at_ms;
 }
 
 struct query book_query(const struct book *book, uint32_t job, uint32_t gpus)
@@ -209,7 +233,6 @@ bool may_stop(const struct book *book, uint32_t job)
 int64_t book_next_ms(const struct book *book, int64_t now)
 {
     int64_t next = INT64_MAX, at;
-    uint32_t specials = book->specials;
 
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);
@@ -221,11 +244,8 @@ int64_t book_next_ms(const struct book *book, int64_t now)
         if (at > now && at < next)
             next = at;
     }
-    for (size_t i = 0; i < book->waiting.len && specials > 0; i++) {
-        if (!book->waiting.v[i].special)
-            continue;
-        specials--;
-        at = book_job(book, book->waiting.v[i].job)->not_before_ms;
+    VEC_EACH(&book->specials, job) {
+        at = book_job(book, *job)->not_before_ms;
         if (at > now && at < next)
             next = at;
     }
@@ -239,7 +259,7 @@ void book_decide(struct book *book, struct plan *plan)
     arena_reset(&plan->arena);
     book->open = 0;
     VEC_EACH(&book->shapes, shape) {
-        shape->failed = shape->failed_held = false;
+        shape->full = shape->failed = shape->failed_held = false;
         book->open += shape->waiting > 0;
     }
     book->victims_known = book->soon_known = false;

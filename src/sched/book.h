@@ -20,14 +20,16 @@ struct shape {
     enum wait_reason reason; /* of this pass, once `failed` */
     uint32_t about;
     uint32_t waiting; /* how many keys of the queue have it */
-    bool failed;      /* does not fit */
+    bool full;        /* does not fit into what is free */
+    bool failed;      /* and cannot be served otherwise */
     bool failed_held; /* does not fit without what is held for another */
 };
 
 struct book_user {
-    const char *name;   /* NULL: anonymous */
-    int32_t step;       /* of usage */
-    VEC(uint32_t) jobs; /* in the user's own order */
+    const char *name;      /* NULL: anonymous */
+    int32_t step;          /* of usage */
+    VEC(uint32_t) jobs;    /* in the user's own order */
+    VEC(struct key) queue; /* those that wait, by key; of policies by user */
 };
 
 struct node_set {
@@ -57,19 +59,29 @@ enum role { ROLE_PLAIN, ROLE_GUEST, ROLE_CRITICAL, ROLE_MOVES };
 
 enum where { WHERE_NONE, WHERE_WAITING, WHERE_RUNNING };
 
+/* What is read for all jobs of a user with each change of one of them comes first. */
 struct book_job {
-    uint32_t shape, user;
     int64_t milli;   /* thousandths of a GPU it counts as */
     int64_t ordinal; /* running sum of its user's, including it */
-    int64_t rest_ms; /* while it waits: what it will take on its smallest size; else its end, as declared */
-    int64_t k[4];    /* its key in the queue, as it was put there */
-    enum where where;
-    bool queued; /* that key is up to date */
-    bool waits;  /* and could start */
+    int64_t submit_ms;
+    uint32_t shape, user;
     int32_t priority;
-    int step;      /* while it waits: length_step() of what it is expected to take; else 0 */
-    int rank_step; /* not less than those of its user's waiting jobs of higher priority */
+    int32_t step;      /* while it waits: length_step() of what it is expected to take; else 0 */
+    int32_t rank_step; /* not less than those of its user's waiting jobs of higher priority */
+    uint8_t where;     /* enum where */
+    bool queued;       /* its key is up to date */
+    bool waits;        /* and could start */
+    bool cpu_only;
+    bool bound; /* waits at the head (workload.bound_ms) */
+
+    int64_t rest_ms;              /* while it waits: what it will take on its smallest size */
+    int64_t end_ms, end_holds_ms; /* while it holds cards: book_end(), and until when that is so */
+    int64_t k[4];                 /* its key in the queue, as it was put there */
+    uint32_t special;             /* its place in book->specials + 1; 0: it is not there */
 };
+
+struct pace;
+struct pace_row;
 
 struct book {
     const struct sched_policy *policy;
@@ -80,12 +92,19 @@ struct book {
     bool soon_known;
     struct frag *frag;
     VEC(struct book_job) jobs; /* parallel to view.jobs */
-    VEC(struct key) waiting, running, scratch;
+    VEC(struct key) running, scratch;
+    VEC(struct key) waiting;           /* of policies by user: only after order_flat(); else always */
+    VEC(struct key) heads;             /* of policies by user: the first of each user's queue, sorted */
     VEC(uint32_t) places, kept_places; /* scratch */
     VEC(struct shape) shapes;
     VEC(struct node_set) sets;
     VEC(struct book_user) users;
-    uint32_t specials; /* keys of `waiting` that are special */
+    VEC(struct pace) paces; /* per job; of paced policies (pace.h) */
+    VEC(struct pace_row) rows;
+    VEC(uint32_t) paces_changed; /* jobs whose rows are out of date */
+    VEC(double) weights;         /* by rank */
+    VEC(uint32_t) specials;      /* jobs whose keys are special, in no order */
+    uint32_t queued;             /* jobs that wait */
     struct hash user_hash, shape_hash, set_hash;
     uint32_t smallest_card, largest_card;
 
@@ -122,6 +141,8 @@ struct sched_policy {
     int64_t (*next_ms)(const struct book *book, uint32_t job);
     /* A decision was taken: what it found out about a running job is noted in it. NULL: nothing. */
     void (*looked)(const struct sched_options *options, struct workload *w, int64_t now);
+    bool paced;         /* reads pace.h */
+    bool by_user;       /* keys depend on ordinals: one change moves many jobs of a user */
     bool reserves;      /* a job of several GPUs that comes to the head stays there (workload.bound_ms) */
     bool timed;         /* keys of running jobs change as time goes by */
     bool timed_waiting; /* and those of waiting jobs */
@@ -146,19 +167,31 @@ static inline const struct workload *book_job(const struct book *book, uint32_t 
     return &book->view->jobs[job];
 }
 
-/* The forecast of the view, or one made into *room. */
+/* The forecast of the view, or one made into *room, as of its own moment. */
+const struct forecast *book_forecast_as_of(const struct book *book, uint32_t job, struct forecast *room);
+/* And played forward to now. */
 const struct forecast *book_forecast(const struct book *book, uint32_t job, struct forecast *room);
 int64_t book_rest_ms(const struct book *book, uint32_t job, uint32_t gpus);
 /* Seconds as milliseconds, within REST_MAX_MS: sums over a whole queue do not overflow. */
 int64_t ms_of_s(double seconds);
 #define REST_MAX_MS 1000000000000                                         /* 31 years */
 double book_rest_s(const struct book *book, uint32_t job, uint32_t gpus); /* seconds to go */
-/* When a running job is expected to end; not before now. */
-int64_t book_end_ms(const struct book *book, uint32_t job);
+/* When a job that holds cards is expected to end: forecast_end() of it. */
+struct when book_end(const struct book *book, uint32_t job);
+int64_t book_end_ms(const struct book *book, uint32_t job); /* the same, kept for as long as it holds */
+/* Since when it runs; one that is starting is expected to have run from when it was placed. */
+int64_t book_since_ms(const struct workload *w, const struct forecast *f);
 struct query book_query(const struct book *book, uint32_t job, uint32_t gpus);
 
 /* The logarithm of a length, so that what is about as long counts as equal. */
-int length_step(double seconds);
+static inline int length_step(uint64_t seconds)
+{
+    return 64 - __builtin_clzll(seconds > 0 ? seconds : 1);
+}
+static inline int length_step_ms(int64_t ms)
+{
+    return length_step(ms > 0 ? (uint64_t)ms / 1000 : 0);
+}
 /* A length that nothing was measured of tells short from long, not long from longer. */
 #define UNSURE_S 5000.0
 
@@ -182,9 +215,30 @@ bool order_own(const struct book *book, uint32_t job, uint32_t other);
 void book_use(struct book *book, uint32_t job, int times);
 /* An epoch of it has ended: it keeps its place, its end is nearer. */
 void order_epoch(struct book *book, uint32_t job);
+/* Ends that are overdue are put off. */
+void order_ends(struct book *book);
 void order_usage(struct book *book, const char *user);
 /* Time has passed: keys of running jobs of a timed policy. */
 void order_time(struct book *book);
+
+/* The queue in its order, one key after the other; the cost is that of the keys read. Zero but for the book;
+ * nothing may be changed meanwhile. */
+struct cursor {
+    int64_t k[2];               /* of the key it is at, which most often tell */
+    const struct key *at, *end; /* of one user's list */
+};
+struct walk {
+    const struct book *book;
+    size_t at;
+    VEC(struct cursor) cursors; /* a heap of the lists that were begun */
+};
+const struct key *walk_next(struct walk *walk); /* NULL: that was the last */
+static inline void walk_done_cleanup_(struct walk *walk)
+{
+    vec_done(&walk->cursors);
+}
+/* Puts all of the queue into book->waiting. */
+void order_flat(struct book *book);
 
 /* ---- deciding ---- */
 

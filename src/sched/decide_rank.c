@@ -359,6 +359,13 @@ static bool try_held(struct book *book, const struct key *key, const struct quer
     return served;
 }
 
+/* What is free and not held only becomes less in a pass: what did not fit is not tried again. */
+static bool place_free(struct book *book, struct shape *shape, const struct query *query)
+{
+    shape->full = shape->full || !space_place(&book->space, query, book->slots.v);
+    return !shape->full;
+}
+
 static void try_job(struct book *book, const struct key *key, struct plan *plan)
 {
     struct shape *shape = &book->shapes.v[key->shape];
@@ -366,11 +373,11 @@ static void try_job(struct book *book, const struct key *key, struct plan *plan)
     bool held = false;
 
     if (!shape->failed_held) {
-        bool fits = space_place(&book->space, &query, book->slots.v);
+        bool fits = place_free(book, shape, &query);
 
         if ((fits || book->has_leaving || book->soon_known || may_displace(book, key)) &&
             hold_ready(book, plan) && fits)
-            fits = space_place(&book->space, &query, book->slots.v);
+            fits = place_free(book, shape, &query);
         if (fits) {
             start(book, key->job, query_slots(&query), plan);
             return;
@@ -442,13 +449,14 @@ static void try_special(struct book *book, const struct key *key, struct plan *p
 
 void decide_by_rank(struct book *book, struct plan *plan)
 {
-    uint32_t specials = book->specials;
+    CLEANUP(walk_done) struct walk walk = {.book = book};
+    size_t specials = book->specials.len;
+    const struct key *key;
 
     book_survey(book);
+    order_ends(book);
     claims_restore(book, plan);
-    for (size_t i = 0; i < book->waiting.len && (book->open > 0 || specials > 0); i++) {
-        const struct key *key = &book->waiting.v[i];
-
+    while ((book->open > 0 || specials > 0) && (key = walk_next(&walk))) {
         if (key->special) {
             specials--;
             try_special(book, key, plan);

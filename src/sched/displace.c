@@ -93,17 +93,15 @@ void leaving_use(struct book *book, int times)
         space_use(&book->space, &book_job(book, *job)->demand, book_job(book, *job)->placement, times);
 }
 
-static void restore_one(struct book *book, const struct key *key, struct plan *plan)
+static void restore_one(struct book *book, uint32_t job, struct plan *plan)
 {
-    const struct workload *w = book_job(book, key->job);
+    const struct workload *w = book_job(book, job);
 
-    if (!workload_resizing(w))
-        return;
     if (!w->blocked && space_fits(&book->space, &w->demand, w->claim)) {
         space_claim(&book->space, &w->demand, w->claim, 1);
     } else {
-        plan_add(plan, ACTION_UNCLAIM, key->job, NULL, 0);
-        vec_push(&book->unclaimed, key->job);
+        plan_add(plan, ACTION_UNCLAIM, job, NULL, 0);
+        vec_push(&book->unclaimed, job);
     }
 }
 
@@ -120,20 +118,39 @@ bool has_place(const struct book *book, uint32_t job)
     return workload_resizing(book_job(book, job)) && has_claim(book, job);
 }
 
+static int order_cmp(const void *va, const void *vb, void *of)
+{
+    const struct book *book = of;
+    uint32_t a = *(const uint32_t *)va, b = *(const uint32_t *)vb;
+    struct key x = {.job = a}, y = {.job = b};
+
+    memcpy(x.k, book->jobs.v[a].k, sizeof(x.k));
+    memcpy(y.k, book->jobs.v[b].k, sizeof(y.k));
+    return key_cmp(book, &x, &y);
+}
+
+/* Those that still run, then those that have stopped, each in order: most often there are none. */
 void claims_restore(struct book *book, struct plan *plan)
 {
-    uint32_t specials = book->specials;
+    VEC(uint32_t) jobs = {0};
+    size_t stopping;
 
-    book->unclaimed.len = 0;
-    leaving_use(book, -1);
     VEC_EACH(&book->leaving, job)
-        restore_one(book, &(struct key){.job = *job}, plan);
-    for (size_t i = 0; i < book->waiting.len && specials > 0; i++)
-        if (book->waiting.v[i].special) {
-            specials--;
-            restore_one(book, &book->waiting.v[i], plan);
-        }
-    leaving_use(book, 1);
+        if (workload_resizing(book_job(book, *job)))
+            vec_push(&jobs, *job);
+    stopping = jobs.len;
+    VEC_EACH(&book->specials, job)
+        if (workload_resizing(book_job(book, *job)))
+            vec_push(&jobs, *job);
+    if (jobs.len > stopping + 1)
+        qsort_r(jobs.v + stopping, jobs.len - stopping, sizeof(*jobs.v), order_cmp, book);
+    if (jobs.len > 0) {
+        leaving_use(book, -1);
+        VEC_EACH(&jobs, job)
+            restore_one(book, *job, plan);
+        leaving_use(book, 1);
+    }
+    vec_done(&jobs);
 }
 
 /* ---- candidates ---- */

@@ -178,6 +178,16 @@ struct when forecast_end(const struct forecast *f, uint32_t gpus, bool shared, i
     return ret;
 }
 
+int64_t forecast_end_holds(const struct forecast *f, uint32_t gpus, int64_t since_ms, int64_t now_ms)
+{
+    double total = forecast_seconds(f, gpus, false), epoch = f->epochs > 1 ? total / f->epochs : total;
+    int64_t from = counted_from(f, since_ms, now_ms);
+
+    if (since_ms == 0 || rule_broken("8") || !isfinite(total))
+        return INT64_MIN;
+    return after(from, put_off(epoch, now_ms > from ? (double)(now_ms - from) / 1000 : 0)) - 1;
+}
+
 struct when forecast_epoch_end(const struct forecast *f, uint32_t gpus, bool shared, int64_t since_ms,
                                int64_t now_ms)
 {
@@ -247,16 +257,25 @@ static int64_t as_of(const struct workload *w, int64_t now_ms)
 }
 
 /* Less than 1 when it has had more GPU time than it declared. */
-static float overrun(const struct workload *w, double declared_s, int64_t now_ms)
+float forecast_overrun(const struct workload *w, double declared_s, int64_t now_ms)
 {
     double attained_s = (double)workload_attained(w, now_ms) / 1000;
 
     return declared_s > 0 && attained_s > declared_s ? (float)(declared_s / attained_s) : 1;
 }
 
+static double declared_s(const struct workload *w)
+{
+    return (double)(w->declared_ms > 0 ? w->declared_ms : FORECAST_TYPICAL_MS) / 1000;
+}
+
+double forecast_allowed_s(const struct workload *w, const struct forecast *f)
+{
+    return declared_s(w) * f->curve[0].gpus;
+}
+
 void forecast_declared(const struct workload *w, int64_t now_ms, struct forecast *ret)
 {
-    double declared_s = (double)(w->declared_ms > 0 ? w->declared_ms : FORECAST_TYPICAL_MS) / 1000;
     double base, left;
 
     *ret = (struct forecast){.sigma = w->declared_ms > 0 ? SIGMA_DECLARED : SIGMA_TYPICAL,
@@ -266,8 +285,8 @@ void forecast_declared(const struct workload *w, int64_t now_ms, struct forecast
     for (uint32_t i = 0; i < ret->points; i++)
         ret->curve[i].rate = (float)model_rate(BETA_PRIOR, ret->curve[i].gpus);
     /* Of a gang that cannot be smaller, the hours are those on the gang. */
-    base = declared_s * ret->curve[0].rate;
-    ret->overrun = overrun(w, declared_s * ret->curve[0].gpus, now_ms);
+    base = declared_s(w) * ret->curve[0].rate;
+    ret->overrun = forecast_overrun(w, forecast_allowed_s(w, ret), now_ms);
     left = epochs_left(w);
     if (left > 0) {
         ret->epochs = (float)left;
@@ -647,5 +666,5 @@ void estimator_forecast(const struct estimator *est, const struct estimate_key *
     ret->work_s = one * left;
     ret->measured = true;
     ret->sigma = row ? sqrt(own_variance(key->own, left)) : SIGMA_OTHERS;
-    ret->overrun = overrun(w, (double)w->declared_ms / 1000, now_ms);
+    ret->overrun = forecast_overrun(w, (double)w->declared_ms / 1000, now_ms);
 }

@@ -52,6 +52,8 @@ struct when {
  * new is learned; it is never before now. */
 struct when forecast_end(const struct forecast *f, uint32_t gpus, bool shared, int64_t since_ms,
                          int64_t now_ms);
+/* Until when that stays as it is, if nothing new is learned; INT64_MIN: it does not. */
+int64_t forecast_end_holds(const struct forecast *f, uint32_t gpus, int64_t since_ms, int64_t now_ms);
 /* When the epoch ends that it is in, likewise; INT64_MAX when its epochs are not known. */
 struct when forecast_epoch_end(const struct forecast *f, uint32_t gpus, bool shared, int64_t since_ms,
                                int64_t now_ms);
@@ -61,6 +63,9 @@ struct when forecast_end_after(const struct forecast *f, uint32_t gpus, struct w
 /* Of a job nobody measured: declared hours, less the epochs done; FORECAST_TYPICAL_MS when nothing was
  * declared. As of its last epoch or its start while it runs, else of now_ms. */
 void forecast_declared(const struct workload *w, int64_t now_ms, struct forecast *ret);
+/* GPU seconds that it declared so, and forecast.overrun of a job that was allowed so many. */
+double forecast_allowed_s(const struct workload *w, const struct forecast *f);
+float forecast_overrun(const struct workload *w, double allowed_s, int64_t now_ms);
 
 /* Leaves only the points on the upper concave hull from (0, 0): adding GPUs pays less and less. Returns how
  * many there are; `ret` has room for CURVE_MAX. */

@@ -77,8 +77,10 @@ static void keep_bound(const struct book *book, struct wait *wait)
 void explain_waits(struct book *book, struct plan *plan)
 {
     CLEANUP(free) uint8_t *marks = marks_of(book, plan);
-    CLEANUP(starts_free) struct starts *starts = starts_new(book, plan);
+    CLEANUP(starts_free) struct starts *starts = NULL;
 
+    order_flat(book);
+    starts = starts_new(book, plan);
     vec_reserve(&plan->waits, book->waiting.len);
     VEC_EACH(&book->waiting, key) {
         struct wait wait = {.job = key->job, .ordinal = book->jobs.v[key->job].ordinal};

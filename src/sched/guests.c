@@ -21,19 +21,36 @@ double pair_rate(const struct book *book, uint32_t a, uint32_t b)
     return book_forecast(book, a, &room)->shared;
 }
 
-static int started_cmp(const void *va, const void *vb, void *of)
+static bool is_earlier(const struct workload *a, const struct workload *b)
 {
-    const struct workload *jobs = of, *a = &jobs[*(const uint32_t *)va], *b = &jobs[*(const uint32_t *)vb];
+    return a->started_ms != b->started_ms ? a->started_ms < b->started_ms : a->id < b->id;
+}
 
-    if (a->started_ms != b->started_ms)
-        return a->started_ms < b->started_ms ? -1 : 1;
-    return (a->id > b->id) - (a->id < b->id);
+static uint32_t *owner_of(const struct book *book, uint32_t *owners, const struct slot *slot)
+{
+    return &owners[book->space.nodes[slot->node].card0 + slot->card];
+}
+
+/* Whoever started first on a card has it. */
+static void find_owners(const struct book *book, uint32_t *owners)
+{
+    memset(owners, 0xff, sizeof(*owners) * (book->space.card_count + 1));
+    VEC_EACH(&book->running, key) {
+        const struct workload *w = book_job(book, key->job);
+
+        for (uint32_t i = 0; i < w->placement.len && space_exists(&book->space, w->placement); i++) {
+            uint32_t *owner =
+                w->placement.v[i].card == SLOT_CPU ? NULL : owner_of(book, owners, &w->placement.v[i]);
+
+            if (owner && (*owner == SCHED_NONE || is_earlier(w, book_job(book, *owner))))
+                *owner = key->job;
+        }
+    }
 }
 
 void guests_find(struct book *book)
 {
-    CLEANUP(free) uint32_t *order = NULL, *owner = NULL;
-    size_t len = 0;
+    CLEANUP(free) uint32_t *owners = NULL;
     bool shares = false;
 
     vec_reserve(&book->role, book->jobs.len + 1);
@@ -44,31 +61,30 @@ void guests_find(struct book *book)
         shares |= !demand_whole(&book_job(book, key->job)->demand);
     if (!shares)
         return;
-    order = mem_alloc(sizeof(*order) * (book->running.len + 1));
-    owner = mem_alloc(sizeof(*owner) * (book->space.card_count + 1));
-    memset(owner, 0xff, sizeof(*owner) * (book->space.card_count + 1));
-    VEC_EACH(&book->running, key)
-        if (space_exists(&book->space, book_job(book, key->job)->placement))
-            order[len++] = key->job;
-    qsort_r(order, len, sizeof(*order), started_cmp, (void *)book->view->jobs);
-    for (size_t i = 0; i < len; i++) {
-        struct placement at = book_job(book, order[i])->placement;
+    owners = mem_alloc(sizeof(*owners) * (book->space.card_count + 1));
+    find_owners(book, owners);
+    VEC_EACH(&book->running, key) {
+        struct placement at = book_job(book, key->job)->placement;
 
-        for (uint32_t k = 0; k < at.len; k++) {
-            uint32_t *card;
+        for (uint32_t i = 0; i < at.len && space_exists(&book->space, at); i++) {
+            uint32_t owner = at.v[i].card == SLOT_CPU ? key->job : *owner_of(book, owners, &at.v[i]);
 
-            if (at.v[k].card == SLOT_CPU)
-                continue;
-            card = &owner[book->space.nodes[at.v[k].node].card0 + at.v[k].card];
-            if (*card == SCHED_NONE) {
-                *card = order[i];
-            } else {
-                book->role.v[order[i]] = ROLE_GUEST;
-                book->host.v[order[i]] = *card;
+            if (owner != key->job) {
+                book->role.v[key->job] = ROLE_GUEST;
+                book->host.v[key->job] = owner;
             }
         }
     }
 }
+
+/* One that may have a guest. */
+struct host {
+    uint32_t job, gpus;
+    int32_t free;  /* MiB on each of its cards */
+    double shared; /* its speed beside another, where nobody knows pairs */
+};
+
+typedef VEC(struct host) host_list; /* one type for the helpers below */
 
 /* A host stays where it is, has no guest yet and may have one. */
 static bool may_host(const struct book *book, uint32_t host, const uint8_t *taken)
@@ -76,35 +92,50 @@ static bool may_host(const struct book *book, uint32_t host, const uint8_t *take
     const struct workload *w = book_job(book, host);
 
     return w->phase == PHASE_RUNNING && !taken[host] && book->role.v[host] == ROLE_PLAIN &&
-           book->target.v[host] == workload_gpus(w) && !demand_whole(&w->demand);
+           book->target.v[host] == workload_gpus(w) && !demand_whole(&w->demand) &&
+           space_exists(&book->space, w->placement);
 }
 
-static uint32_t best_host(const struct book *book, uint32_t job, const uint8_t *taken)
+static void find_hosts(struct book *book, const uint8_t *taken, host_list *list)
+{
+    VEC_EACH(&book->running, key) {
+        struct placement at = book_job(book, key->job)->placement;
+        struct host host = {.job = key->job, .gpus = at.len, .free = INT32_MAX};
+        struct forecast room;
+
+        if (!may_host(book, key->job, taken))
+            continue;
+        for (uint32_t i = 0; i < at.len; i++) {
+            const struct space_node *node = &book->space.nodes[at.v[i].node];
+            int32_t free = card_free(&book->space.cards[node->card0 + at.v[i].card]);
+
+            host.free = free < host.free ? free : host.free;
+        }
+        if (!book->view->pair)
+            host.shared = book_forecast(book, key->job, &room)->shared;
+        vec_push(list, host);
+    }
+}
+
+static struct host *best_host(const struct book *book, uint32_t job, const host_list *list)
 {
     const struct demand *d = &book_job(book, job)->demand;
-    uint32_t best = SCHED_NONE;
-    double most = PAIR_SUM_MIN;
+    struct host *best = NULL;
+    struct forecast room;
+    double most = PAIR_SUM_MIN, shared = book->view->pair ? 0 : book_forecast(book, job, &room)->shared;
 
-    VEC_EACH(&book->running, key) {
-        const struct workload *w = book_job(book, key->job);
-        double mine, theirs;
-        bool fits = true;
+    VEC_EACH(list, host) {
+        double mine = shared, theirs = host->shared;
 
-        if (workload_gpus(w) != d->min_gpus || !may_host(book, key->job, taken) ||
-            !space_exists(&book->space, w->placement))
+        if (host->gpus != d->min_gpus || host->free < (int32_t)d->mib)
             continue;
-        for (uint32_t i = 0; i < w->placement.len && fits; i++) {
-            const struct space_node *node = &book->space.nodes[w->placement.v[i].node];
-
-            fits = card_free(&book->space.cards[node->card0 + w->placement.v[i].card]) >= (int32_t)d->mib;
+        if (book->view->pair) {
+            mine = pair_rate(book, job, host->job);
+            theirs = pair_rate(book, host->job, job);
         }
-        if (!fits)
-            continue;
-        mine = pair_rate(book, job, key->job);
-        theirs = pair_rate(book, key->job, job);
         if (mine > 0 && theirs > 0 && mine + theirs >= most) {
             most = mine + theirs;
-            best = key->job;
+            best = host;
         }
     }
     return best;
@@ -112,39 +143,35 @@ static uint32_t best_host(const struct book *book, uint32_t job, const uint8_t *
 
 void guests_place(struct book *book, struct plan *plan)
 {
-    CLEANUP(free) uint8_t *taken = NULL;
+    CLEANUP(free) uint8_t *taken = mem_zalloc(book->jobs.len + 1);
+    host_list list = {0};
     uint32_t tried = 0;
-    bool hosts = false;
 
-    VEC_EACH(&book->running, key)
-        hosts |= !demand_whole(&book_job(book, key->job)->demand);
-    if (!hosts)
-        return;
-    taken = mem_zalloc(book->jobs.len + 1);
     VEC_EACH(&book->running, key)
         if (book->host.v[key->job] != SCHED_NONE)
             taken[book->host.v[key->job]] = 1;
     VEC_EACH(&plan->actions, action)
         taken[action->job] = 1;
-    VEC_EACH(&book->waiting, key) {
-        const struct workload *w = book_job(book, key->job);
+    find_hosts(book, taken, &list);
+    for (size_t i = 0; i < book->waiting.len && list.len > 0 && tried < GUESTS_TRIED; i++) {
+        uint32_t job = book->waiting.v[i].job;
+        const struct workload *w = book_job(book, job);
         struct placement at;
-        uint32_t host;
+        struct host *host;
 
-        if (demand_whole(&w->demand) || book->target.v[key->job] > 0 || cannot_start(book, key->job) ||
-            taken[key->job])
+        if (demand_whole(&w->demand) || book->target.v[job] > 0 || cannot_start(book, job) || taken[job])
             continue;
-        if (tried++ == GUESTS_TRIED)
-            return;
-        host = best_host(book, key->job, taken);
-        if (host == SCHED_NONE)
+        tried++;
+        host = best_host(book, job, &list);
+        if (!host)
             continue;
-        at = book_job(book, host)->placement;
+        at = book_job(book, host->job)->placement;
         memcpy(book->slots.v, at.v, sizeof(*at.v) * at.len);
-        for (uint32_t i = 0; i < at.len; i++)
-            book->slots.v[i].mib = w->demand.mib;
-        at.v = plan_add(plan, ACTION_START, key->job, book->slots.v, at.len)->slots;
+        for (uint32_t k = 0; k < at.len; k++)
+            book->slots.v[k].mib = w->demand.mib;
+        at.v = plan_add(plan, ACTION_START, job, book->slots.v, at.len)->slots;
         space_use(&book->space, &w->demand, at, 1);
-        taken[host] = 1;
+        vec_remove(&list, (size_t)(host - list.v));
     }
+    vec_done(&list);
 }

@@ -556,7 +556,9 @@ static uint64_t digest_job(uint64_t hash, const struct workload *w)
 
 uint64_t live_digest(const struct live *live)
 {
+    CLEANUP(walk_done) struct walk walk = {.book = &live->book};
     const struct space *space = &live->book.space;
+    const struct key *key;
     uint64_t hash = 0xcbf29ce484222325ULL;
 
     VEC_EACH(&live->jobs, w)
@@ -565,9 +567,9 @@ uint64_t live_digest(const struct live *live)
         hash = digest(hash, (uint64_t)space->cards[i].used);
     if (live->book.policy->timed) /* their queues are as of the last decision */
         return hash;
-    VEC_EACH(&live->book.waiting, key)
+    while ((key = walk_next(&walk)))
         hash = digest(hash, key->job);
-    VEC_EACH(&live->book.running, key)
-        hash = digest(hash, key->job);
+    VEC_EACH(&live->book.running, runs)
+        hash = digest(hash, runs->job);
     return hash;
 }

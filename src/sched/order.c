@@ -1,10 +1,13 @@
 /* The order of the queue. Each user's jobs are in the user's own order (CPU-only first, higher priority,
  * earlier submission, name); a job's ordinal is the sum of the GPUs up to and including it. The policy makes
- * a key of that; both queues are kept sorted by it. A change re-ranks one user: the user's keys are taken out
- * and merged in again, two passes over arrays, which at ten thousand jobs costs less than moving them one by
- * one. */
+ * a key of that; both queues are kept sorted by it.
+ *
+ * Under a policy whose keys depend on ordinals one change moves all later jobs of that user. There the queue
+ * is kept as one list for each user and the sorted heads of these lists: a change makes one list anew, and
+ * who looks at the queue (walk_next) merges as many of them as it reads. Under all other policies the queue
+ * is one array, and a change moves one key. */
 #include "base/mem.h"
-#include "sched/book.h"
+#include "sched/pace.h"
 
 #include <math.h>
 
@@ -255,42 +258,45 @@ bool order_own(const struct book *book, uint32_t job, uint32_t other)
     return a.user == b.user && key_cmp(book, &a, &b) < 0;
 }
 
-/* What a waiting job will take, or when a running one will end if things are as it declared: counted from its
- * last epoch's end, so that it does not change as time goes by. */
-static int64_t rest_or_end(const struct book *book, uint32_t job)
+/* What a waiting job will take, or when a running one will end. */
+static void read_length(struct book *book, uint32_t job)
 {
     const struct workload *w = book_job(book, job);
-    int64_t since = w->saved_ms > w->started_ms ? w->saved_ms : w->started_ms;
-    struct forecast declared;
+    struct book_job *of = &book->jobs.v[job];
+    struct forecast room;
+    const struct forecast *f;
 
-    if (!phase_holds(w->phase))
-        return book_rest_ms(book, job, w->demand.min_gpus);
-    if ((book->view->forecasts && book->view->forecasts[job].points > 0) || !workload_runs(w))
-        return 0; /* is not asked for */
-    forecast_declared(w, since, &declared);
-    return since + ms_of_s(forecast_seconds(&declared, workload_gpus(w), false));
+    of->end_holds_ms = INT64_MIN;
+    of->rest_ms = phase_holds(w->phase) ? 0 : book_rest_ms(book, job, w->demand.min_gpus);
+    if (!workload_runs(w)) /* its end moves until it does */
+        return;
+    f = book_forecast_as_of(book, job, &room);
+    of->end_ms = forecast_end(f, workload_gpus(w), false, book_since_ms(w, f), book->now).at_ms;
+    of->end_holds_ms = forecast_end_holds(f, workload_gpus(w), book_since_ms(w, f), book->now);
 }
 
 void order_epoch(struct book *book, uint32_t job)
 {
-    book->jobs.v[job].rest_ms = rest_or_end(book, job);
+    read_length(book, job);
+    pace_changed(book, job);
 }
 
-int length_step(double seconds)
+void order_ends(struct book *book)
 {
-    uint64_t whole = seconds < 1 ? 1 : seconds < 1e18 ? (uint64_t)seconds : (uint64_t)1e18;
-
-    return 64 - __builtin_clzll(whole);
+    VEC_EACH(&book->running, key)
+        if (book->jobs.v[key->job].end_holds_ms < book->now)
+            read_length(book, key->job);
 }
 
 static int waiting_step(const struct book *book, uint32_t job)
 {
     const struct forecast *f = book->view->forecasts ? &book->view->forecasts[job] : NULL;
-    double seconds = (double)book->jobs.v[job].rest_ms / 1000;
+    int64_t rest = book->jobs.v[job].rest_ms;
 
     if (!phase_is_waiting(book_job(book, job)->phase))
         return 0;
-    return length_step(f && f->points > 0 && f->measured ? seconds : fmin(seconds, UNSURE_S));
+    return length_step_ms(
+        (f && f->points > 0 && f->measured) || rest < UNSURE_S * 1000 ? rest : (int64_t)UNSURE_S * 1000);
 }
 
 static void read_job(struct book *book, uint32_t job)
@@ -310,8 +316,12 @@ static void read_job(struct book *book, uint32_t job)
     book->jobs.v[job].user = user;
     book->jobs.v[job].milli = demand_milli(&w->demand, w->demand.min_gpus, mib);
     book->jobs.v[job].queued = false;
-    book->jobs.v[job].rest_ms = rest_or_end(book, job);
+    read_length(book, job);
+    pace_changed(book, job);
     book->jobs.v[job].priority = w->priority;
+    book->jobs.v[job].submit_ms = w->submit_ms;
+    book->jobs.v[job].cpu_only = w->demand.max_gpus == 0;
+    book->jobs.v[job].bound = w->bound_ms > 0 && phase_is_waiting(w->phase);
     book->jobs.v[job].waits = phase_is_waiting(w->phase) && !w->blocked && w->demand.max_gpus > 0;
     book->jobs.v[job].step = waiting_step(book, job);
 }
@@ -332,9 +342,33 @@ static void sum_ordinals(struct book *book, const struct book_user *user)
         priority = of->priority;
         step = of->waits && of->step < floor ? floor : of->step;
         longest = of->waits && step > longest ? step : longest;
-        of->queued &= of->ordinal == ordinal && of->rank_step == step;
+        if (book->policy->by_user)
+            of->queued &= of->ordinal == ordinal && of->rank_step == step;
         of->ordinal = ordinal;
         of->rank_step = step;
+    }
+}
+
+/* A key comes into the queue (1) or leaves it (-1). */
+static void count_key(struct book *book, const struct key *key, int times)
+{
+    uint32_t *at = &book->jobs.v[key->job].special;
+
+    book->shapes.v[key->shape].waiting += (uint32_t)times;
+    book->queued += (uint32_t)times;
+    if (!key->special)
+        return;
+    if (times > 0) {
+        vec_push(&book->specials, key->job);
+        *at = (uint32_t)book->specials.len;
+    } else {
+        uint32_t last = vec_pop(&book->specials);
+
+        if (last != key->job) {
+            book->specials.v[*at - 1] = last;
+            book->jobs.v[last].special = *at;
+        }
+        *at = 0;
     }
 }
 
@@ -352,10 +386,12 @@ static void push_key(struct book *book, uint32_t job)
         book->jobs.v[job].where = WHERE_RUNNING;
         return;
     }
-    vec_push(&book->waiting, key);
+    if (book->policy->by_user)
+        vec_push(&book->users.v[key.user].queue, key);
+    else
+        vec_push(&book->waiting, key);
     book->jobs.v[job].where = WHERE_WAITING;
-    book->specials += key.special;
-    book->shapes.v[key.shape].waiting++;
+    count_key(book, &key, 1);
 }
 
 void book_use(struct book *book, uint32_t job, int times)
@@ -388,6 +424,12 @@ void order_build(struct book *book)
             push_key(book, job);
     keys_sort(book, book->waiting.v, book->waiting.len);
     keys_sort(book, book->running.v, book->running.len);
+    VEC_EACH(&book->users, user) {
+        keys_sort(book, user->queue.v, user->queue.len);
+        if (user->queue.len > 0)
+            vec_push(&book->heads, user->queue.v[0]);
+    }
+    keys_sort(book, book->heads.v, book->heads.len);
 }
 
 /* ---- changes ---- */
@@ -464,10 +506,8 @@ static void find_old(struct book *book, const struct key *v, size_t len, uint32_
             qsort(book->places.v, book->places.len, sizeof(*book->places.v), place_cmp);
             break;
         }
-    for (size_t i = 0; i < book->places.len && where == WHERE_WAITING; i++) {
-        book->specials -= v[book->places.v[i]].special;
-        book->shapes.v[v[book->places.v[i]].shape].waiting--;
-    }
+    for (size_t i = 0; i < book->places.len && where == WHERE_WAITING; i++)
+        count_key(book, &v[book->places.v[i]], -1);
 }
 
 /* What lies between two places moves as a whole. */
@@ -532,13 +572,85 @@ static size_t keys_renew(struct book *book, struct key *v, size_t old, size_t le
     return keys_replace(book, v, old, book->scratch.v, fresh);
 }
 
+/* The place of a user's first key among the heads, as it was put there. */
+static size_t head_place(const struct book *book, const struct key *head)
+{
+    size_t at = place_of(book, book->heads.v, book->heads.len, head, book->heads.len / 2);
+
+    if (at == book->heads.len || book->heads.v[at].user != head->user) /* it was renamed meanwhile */
+        for (at = 0; book->heads.v[at].user != head->user; at++)
+            ;
+    return at;
+}
+
+/* The head of a user's list was `old` (NULL: the list was empty). */
+static void renew_head(struct book *book, const struct book_user *user, const struct key *old)
+{
+    const struct key *head = user->queue.len > 0 ? &user->queue.v[0] : NULL;
+    size_t at;
+
+    if (old) {
+        at = head_place(book, old);
+        vec_remove(&book->heads, at);
+    }
+    if (head) {
+        at = place_of(book, book->heads.v, book->heads.len, head, book->heads.len / 2);
+        vec_insert(&book->heads, at, *head);
+    }
+}
+
+/* Takes `job` out of the user's list, gives the others that are out of date their new keys, and puts in what
+ * is new. */
+static void renew_list(struct book *book, uint32_t index, uint32_t job)
+{
+    struct book_user *user = &book->users.v[index];
+    struct key head = user->queue.len > 0 ? user->queue.v[0] : (struct key){.job = SCHED_NONE};
+    size_t kept = 0;
+
+    VEC_EACH(&user->queue, key) {
+        struct book_job *of = &book->jobs.v[key->job];
+
+        if (key->job == job) {
+            count_key(book, key, -1);
+            of->where = WHERE_NONE;
+            continue;
+        }
+        if (!of->queued) {
+            book->policy->key(book, key->job, key->k);
+            memcpy(of->k, key->k, sizeof(of->k));
+            of->queued = true;
+        }
+        user->queue.v[kept++] = *key;
+    }
+    user->queue.len = kept;
+    keys_sort(book, user->queue.v, kept);
+    if (job != SCHED_NONE && book->jobs.v[job].user == index && !phase_holds(book_job(book, job)->phase)) {
+        struct key key;
+        size_t at;
+
+        push_key(book, job);
+        key = vec_pop(&user->queue);
+        at = place_of(book, user->queue.v, kept, &key, kept);
+        vec_insert(&user->queue, at, key);
+    }
+    renew_head(book, user, head.job != SCHED_NONE ? &head : NULL);
+}
+
+/* The user's ordinals are summed up again; what that changes, and `job`, get new places. */
 static void rerank(struct book *book, uint32_t user, uint32_t job)
 {
-    size_t waiting = book->waiting.len, running = book->running.len;
-    size_t places;
+    size_t running = book->running.len, waiting = book->waiting.len, places;
 
     sum_ordinals(book, &book->users.v[user]);
     find_old(book, book->running.v, running, user, job, WHERE_RUNNING);
+    if (book->policy->by_user) {
+        renew_list(book, user, job);
+        VEC_EACH(&book->users.v[user].jobs, one)
+            if (!book->jobs.v[*one].queued)
+                push_key(book, *one);
+        book->running.len = keys_renew(book, book->running.v, running, book->running.len);
+        return;
+    }
     places = book->places.len;
     vec_reserve(&book->kept_places, places + 1);
     if (places > 0)
@@ -580,6 +692,7 @@ void order_change(struct book *book, uint32_t job, bool gone)
         forget(book, old, job);
     if (gone) {
         book->jobs.v[job].user = SCHED_NONE;
+        pace_changed(book, job);
         rerank(book, old, job);
         return;
     }
@@ -623,4 +736,92 @@ void order_time(struct book *book)
     VEC_EACH(&book->waiting, key)
         book->policy->key(book, key->job, key->k);
     keys_sort(book, book->waiting.v, book->waiting.len);
+}
+
+/* ---- reading the queue ---- */
+
+static bool is_before(const struct book *book, const struct cursor *a, const struct cursor *b)
+{
+    for (int i = 0; i < 2; i++)
+        if (a->k[i] != b->k[i])
+            return a->k[i] < b->k[i];
+    return key_cmp(book, a->at, b->at) < 0;
+}
+
+static void cursor_set(struct cursor *cursor, const struct key *at)
+{
+    cursor->at = at;
+    memcpy(cursor->k, at->k, sizeof(cursor->k));
+}
+
+static void cursors_up(struct walk *walk, size_t at)
+{
+    struct cursor one = walk->cursors.v[at];
+
+    for (; at > 0 && is_before(walk->book, &one, &walk->cursors.v[(at - 1) / 2]); at = (at - 1) / 2)
+        walk->cursors.v[at] = walk->cursors.v[(at - 1) / 2];
+    walk->cursors.v[at] = one;
+}
+
+static void cursors_down(struct walk *walk)
+{
+    struct cursor one = walk->cursors.v[0];
+    size_t at = 0;
+
+    for (size_t child; (child = 2 * at + 1) < walk->cursors.len; at = child) {
+        if (child + 1 < walk->cursors.len &&
+            is_before(walk->book, &walk->cursors.v[child + 1], &walk->cursors.v[child]))
+            child++;
+        if (!is_before(walk->book, &walk->cursors.v[child], &one))
+            break;
+        walk->cursors.v[at] = walk->cursors.v[child];
+    }
+    walk->cursors.v[at] = one;
+}
+
+/* The next of the lists that were begun. */
+static const struct key *next_begun(struct walk *walk)
+{
+    struct cursor *first = &walk->cursors.v[0];
+    const struct key *key = first->at;
+
+    if (key + 1 == first->end)
+        *first = vec_pop(&walk->cursors);
+    else
+        cursor_set(first, key + 1);
+    if (walk->cursors.len > 1)
+        cursors_down(walk);
+    return key;
+}
+
+const struct key *walk_next(struct walk *walk)
+{
+    const struct book *book = walk->book;
+    const struct book_user *user;
+
+    if (!book->policy->by_user)
+        return walk->at < book->waiting.len ? &book->waiting.v[walk->at++] : NULL;
+    if (walk->at == book->heads.len ||
+        (walk->cursors.len > 0 && key_cmp(book, walk->cursors.v[0].at, &book->heads.v[walk->at]) < 0))
+        return walk->cursors.len > 0 ? next_begun(walk) : NULL;
+    user = &book->users.v[book->heads.v[walk->at++].user];
+    if (user->queue.len > 1) {
+        vec_push(&walk->cursors, (struct cursor){.end = user->queue.v + user->queue.len});
+        cursor_set(&walk->cursors.v[walk->cursors.len - 1], &user->queue.v[1]);
+        cursors_up(walk, walk->cursors.len - 1);
+    }
+    return &user->queue.v[0];
+}
+
+void order_flat(struct book *book)
+{
+    CLEANUP(walk_done) struct walk walk = {.book = book};
+    const struct key *key;
+
+    if (!book->policy->by_user)
+        return;
+    vec_reserve(&book->waiting, book->queued + 1);
+    book->waiting.len = 0;
+    while ((key = walk_next(&walk)))
+        vec_push(&book->waiting, *key);
 }

@@ -1,13 +1,13 @@
 /* berth - ours: GPUs go where they speed up the most, short jobs first, changes only where they repay their
  * restart. See targets.c. */
-#include "sched/book.h"
+#include "sched/pace.h"
 
 static void key(const struct book *book, uint32_t job, int64_t k[4])
 {
     const struct workload *w = book_job(book, job);
 
     k[0] = w->demand.max_gpus > 0;
-    k[1] = book_rest_ms(book, job, w->demand.min_gpus);
+    k[1] = pace_rest_ms(book, job);
     k[2] = w->submit_ms;
     k[3] = 0;
 }
@@ -30,4 +30,5 @@ const struct sched_policy policy_berth = {
     .key = key,
     .decide = decide,
     .timed = true,
+    .paced = true,
 };

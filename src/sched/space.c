@@ -8,23 +8,42 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void refresh(struct space *space, uint32_t n)
+static int32_t most_free(const struct space *space, const struct space_node *node)
 {
-    struct space_node *node = &space->nodes[n];
-    uint32_t whole = 0;
     int32_t max = 0;
 
     for (uint32_t c = node->card0; c < node->card0 + node->cards; c++) {
         int32_t free = card_free(&space->cards[c]);
 
-        whole += card_whole(&space->cards[c]);
         max = free > max ? free : max;
     }
+    return max;
+}
+
+static void set_whole(struct space *space, struct space_node *node, uint32_t whole)
+{
     space->nodes_by_whole[node->whole]--;
     space->nodes_by_whole[whole]++;
     space->whole += whole - node->whole;
     node->whole = (uint16_t)whole;
-    node->max_free = max;
+}
+
+/* Adds to what is used or claimed of a card. */
+static void card_add(struct space *space, struct space_node *node, struct card *card, int32_t used,
+                     int32_t claimed)
+{
+    int32_t before = card_free(card), after;
+    bool was = card_whole(card);
+
+    card->used += used;
+    card->claimed += claimed;
+    if (card_whole(card) != was)
+        set_whole(space, node, was ? node->whole - 1U : node->whole + 1U);
+    after = card_free(card);
+    if (after >= node->max_free)
+        node->max_free = after;
+    else if (before == node->max_free)
+        node->max_free = most_free(space, node);
 }
 
 void space_init(struct space *space, const struct cluster *cluster)
@@ -39,13 +58,17 @@ void space_init(struct space *space, const struct cluster *cluster)
     for (uint32_t n = 0; n < space->node_count; n++) {
         const struct node *from = &cluster->nodes[n];
         struct space_node *node = &space->nodes[n];
+        uint32_t whole = 0;
 
         assert(from->gpu_count <= NODE_GPUS_MAX);
         *node = (struct space_node){.card0 = at, .cards = (uint16_t)from->gpu_count, .free = from->capacity};
         node->closed = from->unschedulable;
-        for (uint32_t g = 0; g < from->gpu_count; g++)
-            space->cards[at++].total = from->gpus[g].failed ? 0 : (int32_t)from->gpus[g].mem_mib;
-        refresh(space, n);
+        for (uint32_t g = 0; g < from->gpu_count; g++) {
+            space->cards[at].total = from->gpus[g].failed ? 0 : (int32_t)from->gpus[g].mem_mib;
+            whole += card_whole(&space->cards[at++]);
+        }
+        set_whole(space, node, whole);
+        node->max_free = most_free(space, node);
     }
 }
 
@@ -87,11 +110,10 @@ static void change(struct space *space, const struct demand *demand, struct plac
         if (slot->card < node->cards) {
             struct card *card = &space->cards[node->card0 + slot->card];
             uint32_t most = card->total > 0 ? (uint32_t)card->total : SHARE_MAX_MIB;
+            int32_t mib = (int32_t)(slot->mib < most ? slot->mib : most) * times;
 
-            *(claim ? &card->claimed : &card->used) += (int32_t)(slot->mib < most ? slot->mib : most) * times;
+            card_add(space, node, card, claim ? 0 : mib, claim ? mib : 0);
         }
-        if (i + 1 == at.len || at.v[i + 1].node != slot->node)
-            refresh(space, slot->node);
     }
 }
 

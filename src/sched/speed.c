@@ -13,14 +13,12 @@
  * measured tell short from long, not long from longer: from some length on it is first come, first served,
  * and what runs mostly stays, so that the longest do not give way for ever. */
 #include "base/mem.h"
-#include "sched/book.h"
+#include "sched/pace.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define RIGID_GPUS   0.5  /* power of the gang's size in the order of rigid jobs: 0 is SRTF, 1 is SRSF */
-#define LATE_FROM    0.9  /* of its fair time, from where on a rigid job counts for more */
-#define LATE_POWER   4.0  /* by that power of it */
+#define LATE_FROM    0.9 /* of its fair time, from where on a rigid job counts for more, by the fourth power */
 #define CRITICAL_MAX 3.0  /* a job longer than that many times all the rest is last whatever one does */
 #define CRITICAL_GPU 0.5  /* part of the GPUs that critical jobs may have */
 #define CRITICAL_RUN 1.15 /* a critical job that runs stays so a little longer */
@@ -30,181 +28,232 @@
 #define LONG_POWER   0.5  /* by that power of it */
 #define LONG_MOST    20.0
 
-struct claimant {
-    uint32_t job;
-    uint32_t now; /* GPUs it has, of its own */
-    uint32_t points, next;
-    struct curve_point hull[CURVE_MAX];
-    double work_s, weight, alone_s;
-    double value; /* of its next step, per GPU */
-    bool critical, rigid, measured;
+/* What a job offers for the next step up its hull. */
+struct bid {
+    double value; /* per GPU; negative: there is no such step */
+    double weight;
+    uint32_t job, now; /* GPUs it has, of its own */
+    uint8_t next;      /* the step */
+    bool rigid;
 };
 
-/* Largest remaining work first. */
-static int claimant_cmp(const void *va, const void *vb)
-{
-    const struct claimant *a = va, *b = vb;
+/* One that runs and may be stopped: as a row of those that wait, and what it has. */
+struct runner {
+    struct pace_row row;
+    uint32_t now;
+};
 
-    if (a->work_s != b->work_s)
-        return a->work_s > b->work_s ? -1 : 1;
-    return (a->job > b->job) - (a->job < b->job);
+/* What is the same for all bids of a decision. */
+struct market {
+    double gpus, total, contention; /* total: seconds that all work takes on all GPUs */
+    double critical;                /* GPUs of critical jobs */
+    bool elastic;
+};
+
+static bool repays(const struct sched_options *o, double work_s, double old, double new)
+{
+    double window = fmin((double)o->repay_ms / 1000, work_s / old), restart = (double)o->restart_ms / 1000;
+
+    return new *(window - restart) > old *window;
 }
 
 /* What the next step up the hull is worth per GPU. */
-static void value_next(const struct book *book, struct claimant *c)
+static void value_next(struct book *book, struct bid *bid)
 {
     const struct sched_options *o = &book->view->options;
-    const struct curve_point *to = &c->hull[c->next];
-    uint32_t from = c->next ? c->hull[c->next - 1].gpus : 0;
-    double rate = c->next ? c->hull[c->next - 1].rate : 0;
-    double keep = (double)o->restart_ms / (double)(o->repay_ms > 0 ? o->repay_ms : 1);
+    const struct pace *pace = pace_of(book, bid->job);
+    const struct curve_point *to = &pace->hull[bid->next];
+    uint32_t from = bid->next ? to[-1].gpus : 0;
+    double rate = bid->next ? to[-1].rate : 0;
 
-    if (c->next >= c->points) {
-        c->value = -1;
+    if (bid->next >= pace->points) {
+        bid->value = -1;
         return;
     }
-    if (c->rigid) {
-        c->value = c->weight;
+    if (bid->rigid) {
+        bid->value = bid->weight;
         return;
     }
-    c->value = c->weight * (to->rate - rate) / (to->gpus - from);
-    if (c->now >= to->gpus)
-        c->value *= 1 + keep;
-    else if (c->now > 0 && from >= c->now && !resize_pays(book, c->job, c->now, to->gpus))
-        c->value = -1;
-}
-
-static bool add_claimant(const struct book *book, uint32_t job, struct claimant *c)
-{
-    const struct workload *w = book_job(book, job);
-    struct forecast room;
-    const struct forecast *f = book_forecast(book, job, &room);
-
-    *c = (struct claimant){.job = job,
-                           .now = workload_gpus(w),
-                           .work_s = f->work_s,
-                           .weight = f->overrun,
-                           .measured = f->measured};
-    if (book->role.v[job] == ROLE_GUEST)
-        c->now = 0;
-    c->points = forecast_hull(f, c->hull);
-    while (c->points > 1 && c->hull[c->points - 1].gpus > book->space.card_count)
-        c->points--;
-    if (w->probes >= book->view->options.probes_max && f->tried)
-        while (c->points > 1 && c->hull[c->points - 1].gpus > c->now &&
-               !forecast_tried(f, c->hull[c->points - 1].gpus))
-            c->points--;
-    c->alone_s = c->points ? f->work_s / c->hull[c->points - 1].rate : 0;
-    return c->points > 0;
+    bid->value = bid->weight * (to->rate - rate) / (to->gpus - from);
+    if (bid->now >= to->gpus)
+        bid->value *= 1 + (double)o->restart_ms / (double)(o->repay_ms > 0 ? o->repay_ms : 1);
+    else if (bid->now > 0 && from >= bid->now &&
+             !repays(o, pace_work_s(pace, book->now), pace->rate, to->rate))
+        bid->value = -1;
 }
 
 /* How much longer a job takes than it would on its share of the cluster; 1: just that. */
-static double lateness(const struct book *book, const struct claimant *c, double contention)
+static double lateness(const struct book *book, const struct pace_row *row, double contention)
 {
-    const struct workload *w = book_job(book, c->job);
-    double gone_s = (double)(book->now - w->submit_ms) / 1000, had_s, left_s = c->work_s / c->hull[0].rate;
+    double gone_s = (double)(book->now - row->submit_ms) / 1000;
 
-    had_s = (double)workload_attained(w, book->now) / 1000 / (w->demand.min_gpus ? w->demand.min_gpus : 1);
-    return (gone_s + left_s) / ((had_s + left_s) * contention + 60);
+    return (gone_s + row->left_s) / ((row->had_s + row->left_s) * contention + 60);
 }
 
-static void weigh_rigid(const struct book *book, struct claimant *c, double contention)
+static double weigh_rigid(const struct book *book, const struct pace_row *row, bool runs, bool critical,
+                          double contention)
 {
-    const struct sched_options *o = &book->view->options;
-    double restart = c->now ? 0 : (double)o->restart_ms / 1000, work_s = c->work_s;
+    double restart = runs ? 0 : (double)book->view->options.restart_ms / 1000, work_s = row->work_s, weight;
+    double late = lateness(book, row, contention) / LATE_FROM;
 
-    c->rigid = true;
-    if (c->critical) {
-        c->weight = 1e12 + c->alone_s;
+    if (critical)
+        return 1e12 + row->alone_s;
+    if (!row->measured)
+        work_s = fmin(work_s, UNSURE_S);
+    weight = 1 / ((work_s + restart + 1) * row->gang);
+    if (!row->measured && runs)
+        weight *= UNSURE_KEEP;
+    if (row->work_s > work_s)
+        weight *= 1 + UNSURE_AGE * (double)(book->now - row->submit_ms) / 3600e3;
+    return late > 1 ? weight * (late * late) * (late * late) : weight;
+}
+
+/* Weights by rank depend on the power alone. */
+static const double *weights_up_to(struct book *book, size_t len)
+{
+    double a = 1 / (1 - fmin(fmax(book->view->options.rank_power, 0), 0.9));
+
+    for (size_t i = book->weights.len; i < len; i++) {
+        double step = pow((double)(i + 1), a) - pow((double)i, a);
+
+        vec_push(&book->weights, pow(step, 1 / a));
+    }
+    return book->weights.v;
+}
+
+static bool is_critical(struct book *book, struct market *m, const struct pace_row *row, bool runs)
+{
+    double margin = book->view->options.critical_margin * (runs ? CRITICAL_RUN : 1);
+
+    if (!row->measured || row->alone_s * margin <= m->total || row->alone_s >= CRITICAL_MAX * m->total ||
+        m->critical + row->gpus > m->gpus * CRITICAL_GPU)
+        return false;
+    m->critical += row->gpus;
+    if (book->role.v[row->job] == ROLE_PLAIN)
+        book->role.v[row->job] = ROLE_CRITICAL;
+    return true;
+}
+
+/* Rows come with the most work first. */
+static void make_bid(struct book *book, struct market *m, const struct pace_row *row, uint32_t now,
+                     double rank_weight, struct bid *bid)
+{
+    bool critical = is_critical(book, m, row, now > 0);
+
+    *bid = (struct bid){.job = row->job, .now = now, .rigid = !m->elastic};
+    if (bid->rigid) {
+        bid->value = bid->weight = weigh_rigid(book, row, now > 0, critical, m->contention);
         return;
     }
-    if (!c->measured)
-        work_s = fmin(work_s, UNSURE_S);
-    c->weight = 1 / ((work_s + restart + 1) * pow(c->hull[0].gpus, RIGID_GPUS));
-    if (!c->measured && c->now)
-        c->weight *= UNSURE_KEEP;
-    if (c->work_s > work_s)
-        c->weight *= 1 + UNSURE_AGE * (double)(book->now - book_job(book, c->job)->submit_ms) / 3600e3;
-    c->weight *= pow(fmax(lateness(book, c, contention) / LATE_FROM, 1), LATE_POWER);
+    bid->weight = row->claim * rank_weight;
+    if (row->alone_s > LONG_FROM * m->total)
+        bid->weight *= fmin(pow(row->alone_s / m->total / LONG_FROM, LONG_POWER), LONG_MOST);
+    if (now > 0)
+        value_next(book, bid);
+    else
+        bid->value = bid->weight * row->first;
 }
 
-static void weigh(struct book *book, struct claimant *v, size_t len, int64_t milli)
+static bool may_bid(const struct book *book, const struct pace_row *row)
 {
-    const struct sched_options *o = &book->view->options;
-    double a = 1 / (1 - fmin(fmax(o->rank_power, 0), 0.9)), before = 0, total = 0, wanted = 0;
-    double gpus = (double)(milli > 0 ? milli : 1) / 1000, contention;
-    double critical = 0;
-    bool elastic = false;
-
-    qsort(v, len, sizeof(*v), claimant_cmp);
-    for (size_t i = 0; i < len; i++) {
-        total += v[i].work_s / v[i].hull[0].rate * v[i].hull[0].gpus / gpus;
-        wanted += v[i].hull[0].gpus / gpus;
-        elastic |= demand_elastic(&book_job(book, v[i].job)->demand);
-    }
-    contention = fmax(wanted, 1);
-    for (size_t i = 0; i < len; i++) {
-        double upto = a == 2 ? (double)(i + 1) * (double)(i + 1) : pow((double)(i + 1), a);
-        double step = upto - before, ratio = v[i].alone_s / (total > 0 ? total : 1);
-
-        before = upto;
-        v[i].critical = v[i].measured && ratio < CRITICAL_MAX &&
-                        ratio * o->critical_margin * (v[i].now ? CRITICAL_RUN : 1) > 1 &&
-                        critical + v[i].hull[0].gpus <= gpus * CRITICAL_GPU;
-        critical += v[i].critical ? v[i].hull[0].gpus : 0;
-        if (v[i].critical && book->role.v[v[i].job] == ROLE_PLAIN)
-            book->role.v[v[i].job] = ROLE_CRITICAL;
-        if (elastic) {
-            v[i].weight *= a == 2 ? sqrt(step) : pow(step, 1 / a);
-            if (ratio > LONG_FROM)
-                v[i].weight *= fmin(pow(ratio / LONG_FROM, LONG_POWER), LONG_MOST);
-        } else {
-            weigh_rigid(book, &v[i], contention);
-        }
-        v[i].next = 0;
-        value_next(book, &v[i]);
-    }
+    return !row->cpu_only && !book->shapes.v[row->shape].failed &&
+           (!row->special || (book->target.v[row->job] == 0 && !cannot_start(book, row->job)));
 }
 
-/* A heap of claimants, the most valuable step first. */
-static bool more_valuable(const struct claimant *a, const struct claimant *b)
+static void count_in(struct market *m, const struct pace_row *row, uint64_t *wanted)
+{
+    m->total += row->left_s * row->gpus;
+    *wanted += row->gpus;
+    m->elastic |= row->elastic;
+}
+
+static void look_around(struct book *book, const struct runner *runners, size_t len, struct market *m)
+{
+    uint64_t wanted = 0;
+
+    for (size_t i = 0; i < len; i++)
+        count_in(m, &runners[i].row, &wanted);
+    VEC_EACH(&book->rows, row) {
+        row->skipped = !may_bid(book, row);
+        if (!row->skipped)
+            count_in(m, row, &wanted);
+        else if (row->cpu_only)
+            book->target.v[row->job] = 1;
+    }
+    m->total = m->total > 0 ? m->total / m->gpus : 1;
+    m->contention = fmax((double)wanted / m->gpus, 1);
+}
+
+static size_t collect(struct book *book, const struct runner *runners, size_t len, int64_t milli,
+                      struct bid *bids)
+{
+    struct market m = {.gpus = (double)(milli > 0 ? milli : 1) / 1000};
+    const struct pace_row *row = book->rows.v, *end = row ? row + book->rows.len : row;
+    const double *weights;
+    size_t count = 0, r = 0;
+
+    look_around(book, runners, len, &m);
+    weights = weights_up_to(book, m.elastic ? len + book->rows.len : 0);
+    while (r < len || row < end) {
+        bool runs = row == end || (r < len && pace_row_cmp(&runners[r].row, row) < 0);
+
+        if (runs || !row->skipped) {
+            make_bid(book, &m, runs ? &runners[r].row : row, runs ? runners[r].now : 0,
+                     m.elastic ? weights[count] : 1, &bids[count]);
+            count++;
+        }
+        r += runs;
+        row += !runs;
+    }
+    return count;
+}
+
+/* A heap of bids, the most valuable first. */
+struct offer {
+    double value;
+    uint32_t bid, job;
+};
+
+static bool more_valuable(const struct offer *a, const struct offer *b)
 {
     return a->value != b->value ? a->value > b->value : a->job < b->job;
 }
 
-static void sift(struct claimant **heap, size_t len, size_t at)
+static void sift(struct offer *heap, size_t len, size_t at)
 {
-    struct claimant *one = heap[at];
+    struct offer one = heap[at];
 
     for (size_t child; (child = 2 * at + 1) < len; at = child) {
-        if (child + 1 < len && more_valuable(heap[child + 1], heap[child]))
+        if (child + 1 < len && more_valuable(&heap[child + 1], &heap[child]))
             child++;
-        if (!more_valuable(heap[child], one))
+        if (!more_valuable(&heap[child], &one))
             break;
         heap[at] = heap[child];
     }
     heap[at] = one;
 }
 
-static void hand_out(struct book *book, struct claimant *v, size_t len, int64_t left)
+static void hand_out(struct book *book, struct bid *bids, size_t len, int64_t left)
 {
-    CLEANUP(free) struct claimant **heap = mem_alloc(sizeof(*heap) * (len + 1));
+    CLEANUP(free) struct offer *heap = mem_alloc(sizeof(*heap) * (len + 1));
 
     for (size_t i = 0; i < len; i++)
-        heap[i] = &v[i];
+        heap[i] = (struct offer){bids[i].value, (uint32_t)i, bids[i].job};
     for (size_t i = len / 2; i-- > 0;)
         sift(heap, len, i);
-    while (len > 0 && left > 0) {
-        struct claimant *c = heap[0];
-        uint32_t from = c->next ? c->hull[c->next - 1].gpus : 0;
-        int64_t need = c->value < 0 ? 0 : (int64_t)(c->hull[c->next].gpus - from) * 1000;
+    while (len > 0 && left > 0 && heap[0].value >= 0) {
+        struct bid *bid = &bids[heap[0].bid];
+        const struct curve_point *to = &book->paces.v[bid->job].hull[bid->next];
+        int64_t need = (int64_t)(to->gpus - (bid->next ? to[-1].gpus : 0)) * 1000;
 
-        if (c->value < 0 || need > left) {
+        if (need > left) {
             heap[0] = heap[--len];
         } else {
             left -= need;
-            book->target.v[c->job] = c->hull[c->next++].gpus;
-            value_next(book, c);
+            book->target.v[bid->job] = to->gpus;
+            bid->next++;
+            value_next(book, bid);
+            heap[0].value = bid->value;
         }
         if (len > 0)
             sift(heap, len, 0);
@@ -234,37 +283,54 @@ static void settle_guests(struct book *book)
     }
 }
 
+static struct runner runner_of(struct book *book, uint32_t job)
+{
+    const struct workload *w = book_job(book, job);
+    const struct pace *pace = pace_of(book, job);
+    struct runner one = {.now = book->role.v[job] == ROLE_GUEST ? 0 : workload_gpus(w)};
+
+    one.row = pace_row_of(book, job);
+    one.row.work_s = pace_work_s(pace, book->now);
+    one.row.had_s =
+        (double)workload_attained(w, book->now) / 1000 / (w->demand.min_gpus ? w->demand.min_gpus : 1);
+    if (pace->points > 0) {
+        one.row.alone_s = one.row.work_s / pace->hull[pace->points - 1].rate;
+        one.row.left_s = one.row.work_s / pace->hull[0].rate;
+    }
+    return one;
+}
+
+static int runner_cmp(const void *va, const void *vb)
+{
+    return pace_row_cmp(&((const struct runner *)va)->row, &((const struct runner *)vb)->row);
+}
+
 void targets_by_speed(struct book *book)
 {
     int64_t all = targets_clear(book), left = all;
-    size_t most = book->running.len + book->waiting.len, len = 0;
-    CLEANUP(free) struct claimant *v = mem_alloc(sizeof(*v) * (most + 1));
+    CLEANUP(free) struct runner *runners = mem_alloc(sizeof(*runners) * (book->running.len + 1));
+    CLEANUP(free) struct bid *bids = NULL;
+    size_t len = 0, count;
 
     guests_find(book);
+    pace_rows(book);
     left -= targets_resized(book);
-    VEC_EACH(&book->running, key) {
-        const struct workload *w = book_job(book, key->job);
-        uint32_t gpus = workload_gpus(w);
+    for (size_t i = book->running.len; i-- > 0;) {
+        uint32_t job = book->running.v[i].job, gpus = workload_gpus(book_job(book, job));
 
-        if (gpus == 0 || !may_stop(book, key->job)) {
-            bool stays = w->phase != PHASE_STOPPING;
+        if (gpus == 0 || !may_stop(book, job)) {
+            bool stays = book_job(book, job)->phase != PHASE_STOPPING;
 
-            book->target.v[key->job] = stays ? (gpus ? gpus : 1) : 0;
-            left -= stays && book->role.v[key->job] != ROLE_GUEST ? gpus * (int64_t)1000 : 0;
+            book->target.v[job] = stays ? (gpus ? gpus : 1) : 0;
+            left -= stays && book->role.v[job] != ROLE_GUEST ? gpus * (int64_t)1000 : 0;
         } else {
-            len += add_claimant(book, key->job, &v[len]);
+            runners[len] = runner_of(book, job);
+            len += book->paces.v[job].points > 0;
         }
     }
-    VEC_EACH(&book->waiting, key) {
-        const struct workload *w = book_job(book, key->job);
-
-        if (w->demand.max_gpus == 0)
-            book->target.v[key->job] = 1;
-        else if (book->target.v[key->job] == 0 && !book->shapes.v[key->shape].failed &&
-                 !cannot_start(book, key->job))
-            len += add_claimant(book, key->job, &v[len]);
-    }
-    weigh(book, v, len, all);
-    hand_out(book, v, len, left);
+    qsort(runners, len, sizeof(*runners), runner_cmp);
+    bids = mem_alloc(sizeof(*bids) * (len + book->rows.len + 1));
+    count = collect(book, runners, len, all, bids);
+    hand_out(book, bids, count, left);
     settle_guests(book);
 }

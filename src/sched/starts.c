@@ -136,35 +136,10 @@ static struct when card_ready(const struct starts *s, const struct play_card *ca
 
 /* ---- what runs ---- */
 
-static const struct forecast *forecast_of(const struct book *book, uint32_t job, struct forecast *room)
-{
-    const struct forecast *f = book->view->forecasts ? &book->view->forecasts[job] : NULL;
-
-    if (f && f->points > 0)
-        return f;
-    forecast_declared(book_job(book, job), book->now, room);
-    return room;
-}
-
-/* Since when it runs; one that is starting is expected to have run from when it was placed. */
-static int64_t since_ms(const struct workload *w, const struct forecast *f)
-{
-    return workload_runs(w) ? w->started_ms : f->as_of_ms;
-}
-
-static struct when runs_until(const struct book *book, uint32_t job)
-{
-    const struct workload *w = book_job(book, job);
-    struct forecast room;
-    const struct forecast *f = forecast_of(book, job, &room);
-
-    return forecast_end(f, workload_gpus(w), false, since_ms(w, f), book->now);
-}
-
 /* The end of its epoch, or of the one it will be in at from_ms. */
 static struct when epoch_end(const struct workload *w, const struct forecast *f, int64_t from_ms, int64_t now)
 {
-    struct when ret = forecast_epoch_end(f, workload_gpus(w), false, since_ms(w, f), now);
+    struct when ret = forecast_epoch_end(f, workload_gpus(w), false, book_since_ms(w, f), now);
     int64_t more;
 
     if (ret.at_ms == INT64_MAX)
@@ -183,7 +158,7 @@ static struct when gone(const struct starts *s, uint32_t job, int64_t from_ms)
     const struct workload *w = book_job(s->book, job);
     int64_t now = s->book->now;
     struct forecast room;
-    const struct forecast *f = forecast_of(s->book, job, &room);
+    const struct forecast *f = book_forecast_as_of(s->book, job, &room);
     struct when ret = never;
 
     if (w->can_checkpoint || w->stop_by_ms == 0)
@@ -193,7 +168,7 @@ static struct when gone(const struct starts *s, uint32_t job, int64_t from_ms)
     if (w->stop_by_ms > 0 && ret.hi_ms > w->stop_by_ms)
         ret.hi_ms = w->stop_by_ms;
     if (ret.at_ms == INT64_MAX)
-        ret = runs_until(s->book, job);
+        ret = book_end(s->book, job);
     return when_max(ret, (struct when){now, now, now});
 }
 
@@ -208,7 +183,7 @@ static void stay_resized(struct starts *s, uint32_t job, struct placement to)
     if (to.len == 0)
         return;
     out = (struct when){out.at_ms + restart, out.lo_ms + restart, out.hi_ms + restart};
-    until = forecast_end_after(forecast_of(s->book, job, &room), to.len, out);
+    until = forecast_end_after(book_forecast_as_of(s->book, job, &room), to.len, out);
     stay_all(s, to, until);
 }
 
@@ -250,7 +225,7 @@ static void add_running(struct starts *s)
         else if (w->phase == PHASE_STOPPING)
             stay_resized(s, key->job, w->claim);
         else
-            stay_all(s, w->placement, runs_until(s->book, key->job));
+            stay_all(s, w->placement, book_end(s->book, key->job));
         add_young(s, key);
     }
 }
@@ -263,7 +238,7 @@ static struct when ends(const struct starts *s, uint32_t job, uint32_t gpus, str
 {
     struct forecast room;
 
-    return forecast_end_after(forecast_of(s->book, job, &room), gpus ? gpus : 1, start);
+    return forecast_end_after(book_forecast_as_of(s->book, job, &room), gpus ? gpus : 1, start);
 }
 
 static bool claims(const struct starts *s, const struct key *key)
@@ -626,7 +601,7 @@ static struct when first_end(const struct starts *s)
     struct when first = never;
 
     VEC_EACH(&s->book->running, key) {
-        struct when end = runs_until(s->book, key->job);
+        struct when end = book_end(s->book, key->job);
 
         if (end.at_ms < first.at_ms)
             first = end;

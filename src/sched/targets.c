@@ -40,7 +40,6 @@ int64_t targets_clear(struct book *book)
 int64_t targets_resized(struct book *book)
 {
     int64_t taken = 0;
-    uint32_t specials = book->specials;
 
     VEC_EACH(&book->running, key) {
         const struct workload *w = book_job(book, key->job);
@@ -48,16 +47,11 @@ int64_t targets_resized(struct book *book)
         if (w->phase == PHASE_STOPPING && workload_resizing(w))
             taken += w->claim.len * card_milli(book, key->job);
     }
-    for (size_t i = 0; i < book->waiting.len && specials > 0; i++) {
-        uint32_t job = book->waiting.v[i].job;
-
-        if (!book->waiting.v[i].special)
+    VEC_EACH(&book->specials, job) {
+        if (!workload_resizing(book_job(book, *job)) || cannot_start(book, *job))
             continue;
-        specials--;
-        if (!workload_resizing(book_job(book, job)) || cannot_start(book, job))
-            continue;
-        book->target.v[job] = book_job(book, job)->claim.len;
-        taken += book->target.v[job] * card_milli(book, job);
+        book->target.v[*job] = book_job(book, *job)->claim.len;
+        taken += book->target.v[*job] * card_milli(book, *job);
     }
     return taken;
 }

@@ -90,6 +90,7 @@ static void with_book(struct example *ex, struct book *book, struct sched_view *
     view->options = sched_defaults;
     book_init(book, sched_policy_find("fair"), view, 100000);
     order_build(book);
+    order_flat(book);
 }
 
 static void check_order(struct example *ex, char *rest)

@@ -203,6 +203,7 @@ static void check_order(const struct world *world, const struct plan *plan)
 
     book_init(&book, world->policy, view, world->now);
     order_build(&book);
+    order_flat(&book);
     for (uint32_t i = 0; i < view->job_count; i++)
         if (view->jobs[i].claim.len && (view->jobs[i].resizing || !is_decided(plan, i)))
             space_claim(&book.space, &view->jobs[i].demand, view->jobs[i].claim, 1);
