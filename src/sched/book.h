@@ -143,6 +143,7 @@ struct sched_policy {
     void (*looked)(const struct sched_options *options, struct workload *w, int64_t now);
     bool paced;         /* reads pace.h */
     bool by_user;       /* keys depend on ordinals: one change moves many jobs of a user */
+    bool shares_anew;   /* while nobody waits, extra GPUs are shared out anew (share.c) */
     bool reserves;      /* a job of several GPUs that comes to the head stays there (workload.bound_ms) */
     bool timed;         /* keys of running jobs change as time goes by */
     bool timed_waiting; /* and those of waiting jobs */
@@ -259,6 +260,10 @@ int64_t capacity_milli(const struct book *book);
 int64_t targets_resized(struct book *book);
 /* Targets by marginal speed-up weighted by the rank of the remaining time. */
 void targets_by_speed(struct book *book);
+/* What elastic jobs count for by the rank of their work, the most of it first. */
+const double *rank_weights(struct book *book, size_t len);
+/* By how much more a job counts that takes long when all work takes total_s. */
+double long_weight(double alone_s, double total_s);
 /* Who of the running is a guest on whose cards: roles and, per job, the host (SCHED_NONE). */
 void guests_find(struct book *book);
 /* Lets jobs without a target be guests of running ones that stay, where both together are faster. */
@@ -272,6 +277,8 @@ bool wait_is_never(enum wait_reason reason);
 void decide_by_target(struct book *book, struct plan *plan);
 /* Hands GPUs that nobody waiting can use to elastic jobs. */
 void size_grow(struct book *book, struct plan *plan);
+/* While nobody waits: shares out all extra GPUs anew. */
+void share_anew(struct book *book, struct plan *plan);
 /* Whether a waiting job cannot start now, whatever is free. */
 bool cannot_start(const struct book *book, uint32_t job);
 /* Whether a running job may be stopped now: by itself, and for one whose owner asked. */

@@ -72,10 +72,11 @@ const struct sched_policy policy_fair = {
     .is = {.name = "fair",
            .summary = "everybody's first GPU before anybody's second; beyond that short jobs first",
            .information = "declared time",
-           .sizes = SIZES_SPARE},
+           .sizes = SIZES_CHOSEN},
     .key = key,
     .outranks = outranks,
     .decide = decide_by_rank,
     .reserves = true,
+    .shares_anew = true,
     .by_user = true,
 };

@@ -1,7 +1,7 @@
-/* Extra GPUs under a ranking policy: cards that are still free after everybody in order was tried go to
- * elastic jobs, one step of their curve at a time, to where a GPU speeds up the most for the work that is
- * left. A job that is only starting grows for nothing; a running one only when that repays the restart. They
- * are the first to go when somebody waits (displace.c). */
+/* Extra GPUs under a ranking policy while somebody waits (else: share.c): cards that are still free after
+ * everybody in order was tried go to elastic jobs, one step of their curve at a time, to where a GPU speeds
+ * up the most for the work that is left. A job that is only starting grows for nothing; a running one only
+ * when that repays the restart. They are the first to go when somebody waits (displace.c). */
 #include "sched/book.h"
 
 #include <math.h>
@@ -163,11 +163,19 @@ static void hand_out(struct book *book, struct plan *plan)
     vec_done(&list);
 }
 
+static bool nobody_waits(const struct book *book)
+{
+    return book->held_for.job == SCHED_NONE && book->claims == 0;
+}
+
 void size_grow(struct book *book, struct plan *plan)
 {
-    bool lend;
+    bool lend = book->held.len > 0 && may_lend(book);
 
-    lend = book->held.len > 0 && may_lend(book);
+    if (book->policy->shares_anew && nobody_waits(book)) {
+        share_anew(book, plan);
+        return;
+    }
     if (lend)
         hold_use(book, -1);
     if (book->space.whole > 0)

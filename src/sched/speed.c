@@ -108,8 +108,15 @@ static double weigh_rigid(const struct book *book, const struct pace_row *row, b
     return late > 1 ? weight * (late * late) * (late * late) : weight;
 }
 
-/* Weights by rank depend on the power alone. */
-static const double *weights_up_to(struct book *book, size_t len)
+double long_weight(double alone_s, double total_s)
+{
+    if (alone_s <= LONG_FROM * total_s || total_s <= 0)
+        return 1;
+    return fmin(pow(alone_s / total_s / LONG_FROM, LONG_POWER), LONG_MOST);
+}
+
+/* They depend on the power alone. */
+const double *rank_weights(struct book *book, size_t len)
 {
     double a = 1 / (1 - fmin(fmax(book->view->options.rank_power, 0), 0.9));
 
@@ -145,9 +152,7 @@ static void make_bid(struct book *book, struct market *m, const struct pace_row 
         bid->value = bid->weight = weigh_rigid(book, row, now > 0, critical, m->contention);
         return;
     }
-    bid->weight = row->claim * rank_weight;
-    if (row->alone_s > LONG_FROM * m->total)
-        bid->weight *= fmin(pow(row->alone_s / m->total / LONG_FROM, LONG_POWER), LONG_MOST);
+    bid->weight = row->claim * rank_weight * long_weight(row->alone_s, m->total);
     if (now > 0)
         value_next(book, bid);
     else
@@ -193,7 +198,7 @@ static size_t collect(struct book *book, const struct runner *runners, size_t le
     size_t count = 0, r = 0;
 
     look_around(book, runners, len, &m);
-    weights = weights_up_to(book, m.elastic ? len + book->rows.len : 0);
+    weights = rank_weights(book, m.elastic ? len + book->rows.len : 0);
     while (r < len || row < end) {
         bool runs = row == end || (r < len && pace_row_cmp(&runners[r].row, row) < 0);
 

@@ -241,6 +241,59 @@ static void test_idle_gpus_go_to_an_elastic_job_and_back(void **state)
 
 /* A share on the half-used card of node 0 leaves a rest that is of no use to the usual half-card job; on node
  * 1 it fills up. */
+/* Each GPU more adds a little less speed. */
+static void goes_on_for(struct fixture *f, const struct workload *w, double work_s)
+{
+    struct forecast *of = &f->forecasts[w - f->jobs];
+
+    *of = (struct forecast){.work_s = work_s, .shared = 0.5F, .overrun = 1, .measured = true};
+    for (uint32_t gpus = w->demand.min_gpus; gpus <= w->demand.max_gpus; gpus++)
+        of->curve[of->points++] = (struct curve_point){gpus, (float)gpus * (1.05F - 0.05F * (float)gpus)};
+    f->view.forecasts = f->forecasts;
+}
+
+/* A long job on three of four cards, a short one on the other, both elastic; nobody waits. */
+static void long_and_short(struct fixture *f, struct workload **is_long, struct workload **is_short)
+{
+    init(f, 1, 4);
+    *is_long = running(f, job(f, "long", "ann", 3), 0);
+    *is_short = running(f, job(f, "short", "bob", 1), 3);
+    (*is_long)->demand.min_gpus = 1;
+    (*is_long)->demand.max_gpus = (*is_short)->demand.max_gpus = 4;
+    goes_on_for(f, *is_long, 360000);
+    goes_on_for(f, *is_short, 3600);
+}
+
+static void test_extra_gpus_go_where_they_help_most_while_nobody_waits(void **state)
+{
+    struct fixture f;
+    struct workload *is_long, *is_short;
+
+    (void)state;
+    long_and_short(&f, &is_long, &is_short);
+    decide(&f, "fair");
+    assert_int_equal(action_of(&f, is_long)->type, ACTION_RESIZE);
+    assert_int_equal(action_of(&f, is_long)->slot_count, 2);
+    assert_int_equal(action_of(&f, is_short)->type, ACTION_RESIZE);
+    assert_int_equal(action_of(&f, is_short)->slot_count, 2);
+    done(&f);
+}
+
+static void test_a_job_keeps_its_size_while_work_of_its_user_is_blocked(void **state)
+{
+    struct fixture f;
+    struct workload *is_long, *is_short;
+
+    (void)state;
+    long_and_short(&f, &is_long, &is_short);
+    job(&f, "over-quota", "ann", 1)->blocked = true;
+    goes_on_for(&f, &f.jobs[2], 60);
+    decide(&f, "fair");
+    assert_null(action_of(&f, is_long));
+    assert_null(action_of(&f, is_short));
+    done(&f);
+}
+
 static void test_fragments_are_left_where_the_usual_jobs_can_use_them(void **state)
 {
     struct mix_row mix[] = {{.demand = {.min_gpus = 1, .max_gpus = 1, .mib = 12288}, .weight = 1}};
@@ -418,6 +471,8 @@ int main(void)
         cmocka_unit_test(test_a_gang_starts_over_several_nodes_or_not_at_all),
         cmocka_unit_test(test_nodes_are_held_for_the_first_that_waits),
         cmocka_unit_test(test_idle_gpus_go_to_an_elastic_job_and_back),
+        cmocka_unit_test(test_extra_gpus_go_where_they_help_most_while_nobody_waits),
+        cmocka_unit_test(test_a_job_keeps_its_size_while_work_of_its_user_is_blocked),
         cmocka_unit_test(test_fragments_are_left_where_the_usual_jobs_can_use_them),
         cmocka_unit_test(test_list_policies_run_who_is_first_in_their_order),
         cmocka_unit_test(test_pressure_takes_the_fewest_gpus_that_are_in_time),
