@@ -12,6 +12,7 @@ struct tasks {
     struct tasks_config config;
     struct registry *registry;
     struct store *store;
+    struct renderer *renderer; /* NULL: templates are rendered here */
     struct jinja *env;
     struct jinja_scratch *scratch;
     struct map *compiled; /* template name → struct compiled */
@@ -24,9 +25,13 @@ struct tasks {
 /* render.c */
 void render_init(struct tasks *tasks);
 void render_done(struct tasks *tasks);
-/* A stored template with values; the error names it. */
+/* A stored template with values; the error names it. The loop waits, so the limits are smaller. */
 int render_template(struct tasks *tasks, const struct object *template, const struct json *values,
                     struct arena *arena, struct buf *out, struct failure *failure);
+/* The same without waiting; values and failure live until done has been called. */
+void render_template_then(struct tasks *tasks, const char *person, const struct object *template,
+                          const struct json *values, struct arena *arena, struct failure *failure,
+                          tasks_rendered done, void *arg);
 int render_check(struct tasks *tasks, const char *name, struct str text, struct arena *arena,
                  struct failure *failure); /* whether it compiles */
 

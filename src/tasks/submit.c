@@ -220,33 +220,77 @@ static int make_all(struct tasks *tasks, const struct tasks_request *request, st
     return 0;
 }
 
-int tasks_submit(struct tasks *tasks, const struct tasks_request *request, struct tasks_made *ret)
+/* ---- from values to objects ---- */
+
+struct submission {
+    struct tasks *tasks;
+    struct tasks_request request;
+    struct filled filled;
+    struct object *definition, *template; /* they may be deleted meanwhile */
+    struct tasks_made made;
+    tasks_submitted done;
+    void *arg;
+};
+
+static int make_objects(struct submission *s, const struct buf *text)
 {
+    const struct tasks_request *request = &s->request;
     struct arena *arena = request->arena;
-    CLEANUP(buf_done) struct buf text = {0};
-    struct filled filled = {0};
-    const struct json *spec;
     struct json *docs;
 
-    *ret = (struct tasks_made){0};
-    if (check_values(request) < 0 || find_definition(tasks, request, &filled, &spec) < 0)
-        return -1;
-    ret->release = make_release(tasks, request->ns, filled.task_def, arena);
-    if (fill_values(tasks, spec, request->values, ret->release, request->who->user, true, arena, &filled,
-                    request->failure) < 0)
-        return -1;
-    if (request->rerun_uid)
-        callbacks_inherit(tasks, request->rerun_uid, arena, filled.callbacks);
-    if (render_template(tasks, filled.template, filled.values, arena, &text, request->failure) < 0)
-        return -1;
-    ret->yaml = (struct str){arena_strndup(arena, text.data ? text.data : "", text.len), text.len};
-    if (tasks_documents(ret->yaml, arena, &docs, request->failure) < 0 ||
-        check_documents(tasks, request, docs, arena, request->failure) < 0)
+    s->made.yaml = (struct str){arena_strndup(arena, text->data ? text->data : "", text->len), text->len};
+    if (tasks_documents(s->made.yaml, arena, &docs, request->failure) < 0 ||
+        check_documents(s->tasks, request, docs, arena, request->failure) < 0)
         return -1;
     JSON_EACH(docs, it)
-        set_label(it, ret->release, arena);
-    if (try_all(tasks, request, docs) < 0)
+        set_label(it, s->made.release, arena);
+    if (try_all(s->tasks, request, docs) < 0)
         return -1;
-    ret->objects = list_objects(request, docs);
-    return request->dry_run ? 0 : make_all(tasks, request, docs, &filled, ret);
+    s->made.objects = list_objects(request, docs);
+    return request->dry_run ? 0 : make_all(s->tasks, request, docs, &s->filled, &s->made);
+}
+
+static void submit_on_rendered(void *arg, int result, struct buf *text)
+{
+    struct submission *s = arg;
+
+    if (result == 0)
+        result = make_objects(s, text);
+    s->done(s->arg, result, &s->made);
+    object_unref(s->definition);
+    object_unref(s->template);
+}
+
+static int fill(struct submission *s)
+{
+    const struct tasks_request *request = &s->request;
+    const struct json *spec;
+
+    if (check_values(request) < 0 || find_definition(s->tasks, request, &s->filled, &spec) < 0)
+        return -1;
+    s->made.release = make_release(s->tasks, request->ns, s->filled.task_def, request->arena);
+    if (fill_values(s->tasks, spec, request->values, s->made.release, request->who->user, true,
+                    request->arena, &s->filled, request->failure) < 0)
+        return -1;
+    if (request->rerun_uid)
+        callbacks_inherit(s->tasks, request->rerun_uid, request->arena, s->filled.callbacks);
+    return 0;
+}
+
+void tasks_submit(struct tasks *tasks, const struct tasks_request *request, tasks_submitted done, void *arg)
+{
+    struct submission *s = arena_zalloc(request->arena, sizeof(*s));
+
+    s->tasks = tasks;
+    s->request = *request;
+    s->done = done;
+    s->arg = arg;
+    if (fill(s) < 0) {
+        done(arg, -1, &s->made);
+        return;
+    }
+    s->filled.definition = s->definition = object_ref(s->filled.definition);
+    s->filled.template = s->template = object_ref(s->filled.template);
+    render_template_then(tasks, request->who->user, s->template, s->filled.values, request->arena,
+                         request->failure, submit_on_rendered, s);
 }

@@ -16,7 +16,7 @@
 
 #define TASKS_OUTPUT_MAX  (8 << 20) /* bytes a template may render to */
 #define TASKS_FUEL        2000000   /* steps of one render */
-#define TASKS_WALL_MS     200       /* time of one render: the loop waits for it */
+#define TASKS_WALL_MS     200       /* time of one render */
 #define TASKS_OBJECTS_MAX 100       /* objects of one task */
 #define TASKS_VALUES_MAX  (1 << 20) /* bytes of filled values, as JSON */
 #define TASKS_STRING_MAX                                                                                     \
@@ -31,6 +31,7 @@ struct tasks_config {
     struct registry *registry;
     struct notify *notify;       /* NULL: no callbacks */
     const struct policy *policy; /* for callbacks; NULL with notify alone */
+    const char *render_program;  /* berth-render; NULL: templates are rendered in this process. Copied */
 };
 
 /* Adds admissions, follows changes. Never NULL. */
@@ -77,14 +78,19 @@ struct tasks_made {
     struct json *objects;      /* [{"apiVersion", "kind", "namespace", "name", "link"}] */
     struct str yaml;           /* what was rendered */
 };
-/* All objects or none, in one commit. */
-int tasks_submit(struct tasks *tasks, const struct tasks_request *request, struct tasks_made *ret);
+/* All objects or none, in one commit. done is called when the template has been rendered, with 0 or -1 and
+ * request->failure; at once where templates are rendered in this process. The request and what it points at
+ * live until then. */
+typedef void (*tasks_submitted)(void *arg, int result, const struct tasks_made *made);
+void tasks_submit(struct tasks *tasks, const struct tasks_request *request, tasks_submitted done, void *arg);
 
 /* What REST shows of a task. full: with values, objects and callbacks. */
 struct json *tasks_show(struct tasks *tasks, const struct object *task, bool full, struct arena *arena);
 
-/* Text of any template with any values, within smaller limits. */
-int tasks_render(struct tasks *tasks, struct str text, const struct json *values, bool strict,
-                 struct arena *arena, struct buf *out, struct failure *failure);
+/* Text of any template with any values, for a person, whose renders come one after another. done gets 0 and
+ * the text, or -1 with failure; arena, values and failure live until then. */
+typedef void (*tasks_rendered)(void *arg, int result, struct buf *out);
+void tasks_render(struct tasks *tasks, const char *person, struct str text, const struct json *values,
+                  bool strict, struct arena *arena, struct failure *failure, tasks_rendered done, void *arg);
 /* The YAML documents of a rendered text. 422 with the line and the text around it. */
 int tasks_documents(struct str text, struct arena *arena, struct json **ret, struct failure *failure);

@@ -2,7 +2,9 @@
 
 import concurrent.futures
 import json
+import os
 import pathlib
+import signal
 import time
 
 import pytest
@@ -635,3 +637,48 @@ def test_failure_has_its_reason(node, receiver):
     assert "exit code 3" in ended(node, made, "failed")["reason"]
     harness.wait(lambda: receiver.states(made["task_id"]) == ["pending", "running", "failed"], "callbacks")
     assert "exit code 3" in receiver.of(made["task_id"])[-1]["body"]["reason"]
+
+
+def renderers(daemon):
+    """Processes that render for this daemon."""
+    found = []
+    for status in pathlib.Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue
+        if f"\nPPid:\t{daemon.process.pid}\n" in text and text.startswith("Name:\tberth-render\n"):
+            found.append((int(status.parent.name), text))
+    return found
+
+
+def test_templates_are_rendered_in_a_process_that_may_die(server):
+    body = {"template": "{{ a + 1 }}", "values": {"a": 1}}
+    assert server.post("/v1/render", body) == {"output": "2"}
+    first = renderers(server)
+    assert first
+    assert all("\nNoNewPrivs:\t1\n" in text for _, text in first)
+    if os.geteuid() == 0:
+        assert all("\nUid:\t65534\t" in text and "\nGroups:\t \n" in text for _, text in first)
+    for pid, _ in first:
+        os.kill(pid, signal.SIGKILL)
+    assert server.post("/v1/render", body) == {"output": "2"}
+    assert server.post("/v1/jobs", values())["task_id"]
+
+
+HOLES = ["{{ a" + ".b" * 250000 + " }}", "{{ x[1:2] }}{{ 1" + "+1" * 250000 + " }}",
+         "{{ ('a'*1000).translate({97:'x'*8000000}) }}", "{{ (['x'*4000000]*1000)|to_yaml }}",
+         "{% set s='a'*8000000 %}{% for i in range(1000) %}{% if s.isalpha() %}{% endif %}{% endfor %}"]
+
+
+def test_hostile_templates_cost_their_sender_alone(server):
+    """16 of them at once do not hold up who asks for something else."""
+    with concurrent.futures.ThreadPoolExecutor(16) as many:
+        sent = [many.submit(server.request, "POST", "/v1/render", {"template": HOLES[i % len(HOLES)]}) for i in range(32)]
+        slowest = 0
+        while not all(one.done() for one in sent):
+            start = time.monotonic()
+            assert server.request("GET", "/healthz").code == 200
+            slowest = max(slowest, time.monotonic() - start)
+    assert all(one.result().code in (422, 503) for one in sent), [one.result().body[:200] for one in sent]
+    assert slowest < 2, slowest  # 3.8 s when they were rendered in the loop, on an idle machine

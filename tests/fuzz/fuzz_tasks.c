@@ -59,6 +59,16 @@ static void forget(int kind, const char *name, struct arena *arena)
     registry_delete(registry, &write, kind_by_id(kind), "default", name, &options, &written);
 }
 
+struct submitted {
+    int result;
+    struct tasks_made made;
+};
+
+static void note_submitted(void *arg, int result, const struct tasks_made *made)
+{
+    *(struct submitted *)arg = (struct submitted){result, *made};
+}
+
 static void run(struct json *values, const struct identity *who, struct arena *arena)
 {
     struct failure failure = {0};
@@ -68,15 +78,20 @@ static void run(struct json *values, const struct identity *who, struct arena *a
                                     .dry_run = true,
                                     .arena = arena,
                                     .failure = &failure};
+    struct submitted submitted;
     struct tasks_made made;
-    bool dry = tasks_submit(tasks, &request, &made) == 0;
+    bool dry;
 
+    tasks_submit(tasks, &request, note_submitted, &submitted);
+    dry = submitted.result == 0;
     if (!dry && !failure.code)
         abort();
     request.dry_run = false;
     request.values = values;
     failure = (struct failure){0};
-    if (tasks_submit(tasks, &request, &made) < 0) {
+    tasks_submit(tasks, &request, note_submitted, &submitted);
+    made = submitted.made;
+    if (submitted.result < 0) {
         if (dry)
             abort();
         return;

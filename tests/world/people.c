@@ -105,6 +105,17 @@ static void taken(void *arg, const struct err *err)
     free(receipt);
 }
 
+struct submitted {
+    int result;
+    struct tasks_made made;
+};
+
+/* Templates are rendered here, so it is called at once. */
+static void note_submitted(void *arg, int result, const struct tasks_made *made)
+{
+    *(struct submitted *)arg = (struct submitted){result, *made};
+}
+
 static int submit_task(struct world *world, const struct act *act, struct arena *arena,
                        struct failure *failure, struct world_job *job)
 {
@@ -120,7 +131,7 @@ static int submit_task(struct world *world, const struct act *act, struct arena 
                                     .failure = failure,
                                     .warnings = json_new_array(arena)};
     struct written written;
-    struct tasks_made made = {0};
+    struct submitted submitted = {0};
 
     json_set_string(arena, json_set_object(arena, doc, "metadata"), "name", name);
     spec = json_set_object(arena, doc, "spec");
@@ -134,10 +145,11 @@ static int submit_task(struct world *world, const struct act *act, struct arena 
         return -1;
     json_set_string(arena, values, "taskDef", name);
     json_set_string(arena, values, "name", name);
-    if (tasks_submit(world->tasks, &request, &made) < 0)
+    tasks_submit(world->tasks, &request, note_submitted, &submitted);
+    if (submitted.result < 0)
         return -1;
     OBJECTS_EACH(store_list(world->store, KIND_JOB, ns), it)
-        if (streq((*it)->name, made.release))
+        if (streq((*it)->name, submitted.made.release))
             snprintf(job->uid, sizeof(job->uid), "%s", (*it)->uid);
     return 0;
 }

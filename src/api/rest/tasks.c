@@ -112,34 +112,39 @@ static void reply_made(struct call *call, const struct tasks_made *made, bool dr
     rest_reply(call, dry_run ? 200 : 201, doc);
 }
 
+struct submitting {
+    struct call *call;
+    bool dry_run;
+};
+
+static void rest_on_submitted(void *arg, int result, const struct tasks_made *made)
+{
+    const struct submitting *submitting = arg;
+
+    if (result < 0)
+        rest_fail(submitting->call);
+    else
+        reply_made(submitting->call, made, submitting->dry_run);
+}
+
 static void submit(struct call *call, const char *ns, struct json *values, const struct object *again)
 {
-    struct identity owner;
     struct tasks_request request = {
         .who = &call->who,
-        .by = &call->who,
-        .ns = ns,
+        .ns = arena_strdup(call->arena, ns),
         .values = values,
-        .rerun_of = again ? again->name : NULL,
-        .rerun_uid = again ? again->uid : NULL,
+        .rerun_of = again ? arena_strdup(call->arena, again->name) : NULL,
+        .rerun_uid = again ? arena_strdup(call->arena, again->uid) : NULL,
         .dry_run = query_bool(call, "dryRun"),
         .now = call->now,
         .arena = call->arena,
         .failure = &call->failure,
         .warnings = call->warnings,
     };
-    struct tasks_made made;
+    struct submitting *submitting = arena_alloc(call->arena, sizeof(*submitting));
 
-    if (again)
-        request.who = identity_again(&call->who, work_rights(object_json(again, call->arena)), &owner);
-    if (!request.who) {
-        failure_set(&call->failure, call->arena, 409, "Conflict",
-                    "nothing says whose task \"%s\" is: it cannot be run again", again->name);
-        rest_fail(call);
-    } else if (tasks_submit(call->api->config.tasks, &request, &made) < 0)
-        rest_fail(call);
-    else
-        reply_made(call, &made, request.dry_run);
+    *submitting = (struct submitting){call, request.dry_run};
+    tasks_submit(call->api->config.tasks, &request, rest_on_submitted, submitting);
 }
 
 void rest_jobs_add(struct call *call, const char *id)

@@ -265,11 +265,27 @@ void rest_definitions_delete(struct call *call, const char *id)
 
 /* ---- rendering ---- */
 
+static void rest_on_rendered(void *arg, int result, struct buf *out)
+{
+    struct call *call = arg;
+    const char *accept = http_req_header(call->req, "Accept");
+    struct json *answer = json_new_object(call->arena);
+
+    if (result < 0) {
+        rest_fail(call);
+        return;
+    }
+    if (accept && starts_with(accept, "text/plain")) {
+        call_reply(call, 200, "text/plain; charset=utf-8", out);
+        return;
+    }
+    json_set(call->arena, answer, "output", json_of_str(call->arena, buf_view(out)));
+    rest_reply(call, 200, answer);
+}
+
 void rest_render(struct call *call, const char *id)
 {
-    const char *accept = http_req_header(call->req, "Accept");
-    CLEANUP(buf_done) struct buf out = {0};
-    struct json *form, *answer = json_new_object(call->arena);
+    struct json *form;
     const struct json *values;
     struct str text;
 
@@ -295,15 +311,6 @@ void rest_render(struct call *call, const char *id)
         rest_fail(call);
         return;
     }
-    if (tasks_render(call->api->config.tasks, text, values, json_bool(json_get(form, "strict")), call->arena,
-                     &out, &call->failure) < 0) {
-        rest_fail(call);
-        return;
-    }
-    if (accept && starts_with(accept, "text/plain")) {
-        call_reply(call, 200, "text/plain; charset=utf-8", &out);
-        return;
-    }
-    json_set(call->arena, answer, "output", json_of_str(call->arena, buf_view(&out)));
-    rest_reply(call, 200, answer);
+    tasks_render(call->api->config.tasks, call->who.user, text, values, json_bool(json_get(form, "strict")),
+                 call->arena, &call->failure, rest_on_rendered, call);
 }
