@@ -9,8 +9,8 @@
 #include "jinja/jinja.h"
 
 #define RENDERER_AT_ONCE    2
-#define RENDERER_PERSON_MAX 32  /* renders of one person that wait */
-#define RENDERER_MAX        256 /* of all */
+#define RENDERER_PERSON_MAX 128  /* renders of one person that wait */
+#define RENDERER_MAX        1024 /* of all */
 #define RENDERER_KILL_MS                                                                                     \
     5000 /* from its start; berth-render's own limits are far below, but so may its share of                 \
             the processor be */
