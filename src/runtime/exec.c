@@ -278,6 +278,17 @@ static int write_files(struct runtime_container *c, const struct runtime_exec *e
     return oci_write(c->dir, name, buf_view(&conf), err);
 }
 
+static void remove_files(const struct runtime_container *c, const char *number)
+{
+    static const char *const ends[] = {"json", "conf"};
+
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        CLEANUP(free) char *path = mem_printf("%s/exec-%s.%s", c->dir, number, ends[i]);
+
+        unlink(path);
+    }
+}
+
 static int start_helper(struct runtime_stream *s, struct runtime_container *c, const char *number,
                         const int *fds, struct err *err)
 {
@@ -311,15 +322,17 @@ int runtime_exec(struct runtime_container *c, const struct runtime_exec *exec,
     s = stream_new(c->rt, events, arg);
     s->tty = exec->tty;
     s->drain = loop_timer_new(s->rt->loop, on_drained, s);
-    if (write_files(c, exec, number, &user, err) < 0)
-        return -1;
-    rc = make_stdio(s, exec, &user, theirs, err);
+    rc = write_files(c, exec, number, &user, err);
+    if (rc == 0)
+        rc = make_stdio(s, exec, &user, theirs, err);
     if (rc == 0)
         rc = start_helper(s, c, number, theirs, err);
     for (int i = 0; i < 3; i++)
         fd_close(theirs[i]);
-    if (rc < 0)
+    if (rc < 0) {
+        remove_files(c, number); /* the helper's to remove, where there is one */
         return -1;
+    }
     exec_listen(s);
     *ret = TAKE_PTR(s);
     return 0;

@@ -563,6 +563,12 @@ enum {
     AT_END = AT_CLIENTS + SHIM_CLIENTS
 };
 
+/* Stdin that does not fit waits in the client's socket. */
+static bool waits(const struct client *c)
+{
+    return shim.in_data && (c->flags & SHIM_ATTACH_STDIN);
+}
+
 static void fill(struct pollfd *fds)
 {
     bool read_out = (shim.state == SHIM_RUNNING || shim.state == SHIM_DRAINING) && !held_up();
@@ -585,8 +591,7 @@ static void fill(struct pollfd *fds)
     }
     for (int i = 0; i < SHIM_CLIENTS; i++) {
         struct client *c = &shim.clients[i];
-        /* Stdin that does not fit waits in the client's socket. */
-        bool wait = shim.in_data && (c->flags & SHIM_ATTACH_STDIN);
+        bool wait = waits(c);
 
         if (c->fd < 0)
             continue;
@@ -646,7 +651,8 @@ static void turn(void)
 
         if (c->fd >= 0 && (got & POLLOUT) && c->pending)
             client_retry(c);
-        if (c->fd >= 0 && (got & (POLLIN | POLLHUP | POLLERR)))
+        /* Another client's input may have come in between, and does not fit yet. */
+        if (c->fd >= 0 && (got & (POLLIN | POLLHUP | POLLERR)) && !waits(c))
             client_read(c);
     }
     if (fds[AT_LISTEN].revents) {

@@ -239,6 +239,38 @@ static void test_attach_serves_several_clients(void **state)
     box_remove(&box);
 }
 
+/* Both have something to say at the moment when the container takes a little. */
+static void test_input_of_two_clients_is_not_lost(void **state)
+{
+    struct live *live = *state;
+    enum { EACH = 1000000 };
+    static char data[EACH];
+    size_t sent[2] = {0};
+    struct box box;
+    struct pipe_box p[2] = {0};
+    struct runtime_spec spec = box_spec(live, &box, "sleep 0.3; head -c 2000000 | wc -c");
+
+    memset(data, 'x', sizeof(data));
+    spec.stdin_open = true;
+    box_start(&box, &spec);
+    UNTIL(live, box.started);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(runtime_attach(box.c, true, true, &pipe_events, &p[i], &p[i].s, NULL), 0);
+    for (int turns = 0; turns < 2000 && !p[0].ended; turns++) {
+        for (int i = 0; i < 2; i++)
+            if (sent[i] < EACH)
+                sent[i] += runtime_stream_write(p[i].s, data + sent[i], EACH - sent[i]);
+        loop_turn(live->loop, 10, NULL);
+    }
+    UNTIL(live, p[0].ended && p[1].ended);
+    buf_puts(&p[0].out[0], "");
+    assert_string_equal(p[0].out[0].data, "2000000\n");
+    box_wait(&box);
+    pipe_done(&p[0]);
+    pipe_done(&p[1]);
+    box_remove(&box);
+}
+
 static void test_attach_to_a_terminal(void **state)
 {
     struct live *live = *state;
@@ -384,6 +416,7 @@ int main(int argc, char **argv)
         LIVE_TEST(test_exec_on_a_terminal),
         LIVE_TEST(test_a_paused_exec_loses_nothing),
         LIVE_TEST(test_attach_serves_several_clients),
+        LIVE_TEST(test_input_of_two_clients_is_not_lost),
         LIVE_TEST(test_attach_to_a_terminal),
         LIVE_TEST(test_a_client_that_reads_nothing_is_cut_off),
         LIVE_TEST(test_what_is_in_the_pipe_at_the_end_is_logged_although_a_client_reads_nothing),
