@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #define CHUNK        (256 << 10)
+#define PUMP_ROUNDS  8 /* of CHUNK, in one turn of the loop */
 #define RETRY_ACCEPT (200 * NSEC_PER_MSEC)
 
 /* One direction: from fd[side] through the pipe to fd[!side]. */
@@ -66,12 +67,13 @@ static void conn_free(struct proxied *c)
     free(c);
 }
 
-/* Moves what can be moved from side to the other; false: the connection is broken. */
+/* Moves what can be moved from side to the other, but no more than PUMP_ROUNDS pieces: two fast ends would
+ * keep the loop here for ever. False: the connection is broken. */
 static bool pump(struct proxied *c, int side)
 {
     struct flow *f = &c->flow[side];
 
-    for (;;) {
+    for (int round = 0; round < PUMP_ROUNDS; round++) {
         ssize_t in = 0, out = 0;
 
         if (!f->eof && f->inside < CHUNK) {
@@ -93,8 +95,9 @@ static bool pump(struct proxied *c, int side)
             f->closed = true;
         }
         if (in <= 0 && out <= 0)
-            return true;
+            break;
     }
+    return true;
 }
 
 static void set_events(struct proxied *c)
