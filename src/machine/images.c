@@ -130,6 +130,7 @@ struct fetch {
     struct http_req *req;
     struct image_pull *pull;
     bool all; /* every step is told, not only news */
+    char *owner;
 };
 
 static void fetch_free(struct fetch *fetch)
@@ -141,6 +142,7 @@ static void fetch_free(struct fetch *fetch)
         }
     if (fetch->pull)
         image_pull_cancel(fetch->pull);
+    free(fetch->owner);
     free(fetch);
 }
 
@@ -176,16 +178,25 @@ static void on_gone(struct http_req *req)
 void fetch_route(struct machine *machine, struct call *call)
 {
     static const struct image_pull_events events = {on_progress, on_done};
-    struct fetch *fetch = NEW(struct fetch);
+    struct fetch *fetch;
     CLEANUP(buf_done) struct buf login = {0};
     const char *auths[1];
+    size_t own = 0;
     struct image_pull_spec spec = {
         .image = query_string(call, "name"), .policy = IMAGE_ALWAYS, .auths = auths};
 
+    VEC_EACH(&machine->fetches, it)
+        own += streq((*it)->owner, call->who.user);
+    if (share_used_up(call, "pulls", own, FETCHES_PERSON_MAX, machine->fetches.len, FETCHES_MAX))
+        return;
+    fetch = NEW(struct fetch);
     images_auths_of(machine->images, call->who.user, &login);
     if (login.len)
         auths[spec.auths_len++] = login.data;
-    *fetch = (struct fetch){.machine = machine, .req = call->req, .all = query_bool(call, "progress")};
+    *fetch = (struct fetch){.machine = machine,
+                            .req = call->req,
+                            .all = query_bool(call, "progress"),
+                            .owner = mem_strdup(call->who.user)};
     vec_push(&machine->fetches, fetch);
     call->req->user = fetch;
     call->req->gone = on_gone;

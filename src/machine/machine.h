@@ -22,6 +22,9 @@
 /* Imports at once: of one user, of all. */
 #define IMPORTS_PERSON_MAX 4
 #define IMPORTS_MAX        16
+/* Pulls that somebody watches. */
+#define FETCHES_PERSON_MAX 16
+#define FETCHES_MAX        128
 /* Connections to /v1/files at once: of one user, of all. */
 #define FILES_PERSON_MAX 16
 #define FILES_MAX        256

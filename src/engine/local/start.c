@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#define CPU_MILLI_MAX  INT64_C(1000000) /* more has the greatest weight there is */
 #define HOST_VIEW_NSEC (1000 * INT64_C(1000000))
 #define CONFIG_ERROR   "CreateContainerConfigError"
 #define CREATE_ERROR   "CreateContainerError"
@@ -502,7 +503,8 @@ static int64_t limit(const struct start_work *s, const char *list, const char *n
 static void set_resources(struct start_work *s)
 {
     const char *qos = json_string_or(json_at(s->pod->doc, "status.qosClass"), "BestEffort");
-    int64_t shares = limit(s, "requests", "cpu", true) * 1024 / 1000;
+    int64_t milli = limit(s, "requests", "cpu", true);
+    int64_t shares = (milli < CPU_MILLI_MAX ? milli : CPU_MILLI_MAX) * 1024 / 1000;
 
     s->out.cpu_milli = limit(s, "limits", "cpu", true);
     s->out.memory_bytes = limit(s, "limits", "memory", false);
