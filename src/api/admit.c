@@ -2,18 +2,16 @@
  * somebody; who that is exactly, and what they may, is asked when all of it is there. No look-up in here
  * leaves the process. */
 #include "api/auth.h"
+#include "api/credentials.h"
 #include "api/page/page.h"
 #include "api/train/train.h"
 
 static struct json *token_entry(struct call *call, const char *token)
 {
-    struct json *entry = NULL;
     char hash[65];
-    struct str stored;
 
     auth_token_hash(token, hash);
-    stored = store_value(call->store, TOKENS_TABLE, hash);
-    return stored.s && json_parse(stored, call->arena, &entry, NULL, NULL) == 0 ? entry : NULL;
+    return credential_entry(call->store, TOKENS_TABLE, hash, call->arena, call->now);
 }
 
 static bool name_entry(const struct json *entry, struct http_caller *ret)
@@ -38,6 +36,7 @@ static bool name_caller(struct call *call, struct http_caller *ret)
 {
     const struct http_req *req = call->req;
     const char *header = http_req_header(req, "Authorization");
+    char key[65];
 
     if (header && strncasecmp(header, "Bearer ", 7) == 0)
         return name_entry(token_entry(call, str_trim(str_from(header + 7)).s), ret);
@@ -48,7 +47,7 @@ static bool name_caller(struct call *call, struct http_caller *ret)
     }
     if (req->peer->cert_cn)
         return name_cert(req->peer, ret);
-    return name_entry(page_session_entry(call), ret);
+    return name_entry(page_session_entry(call, key), ret);
 }
 
 /* The training library's calls come with a job's token or from its pods: their bodies are small. */

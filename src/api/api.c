@@ -1,12 +1,80 @@
 #include "api/api.h"
 
 #include "api/auth.h"
+#include "api/directory.h"
 #include "api/kube/kube.h"
 #include "api/page/page.h"
 #include "api/rest/rest.h"
 #include "api/share.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "registry/access_table.h"
+
+#define EXPIRY_NSEC (2 * NSEC_PER_SEC) /* how exactly open streams end with their credential */
+
+/* ---- what is open ---- */
+
+static void live_ended(struct http_req *req)
+{
+    struct call *call = req->owner;
+
+    if (call->live_next)
+        call->live_next->live_prev = call->live_prev;
+    if (call->live_prev)
+        call->live_prev->live_next = call->live_next;
+    else
+        call->api->live = call->live_next;
+}
+
+static void live_add(struct call *call)
+{
+    struct api *api = call->api;
+
+    call->live_next = api->live;
+    call->live_prev = NULL;
+    if (api->live)
+        api->live->live_prev = call;
+    api->live = call;
+    call->req->owner = call;
+    call->req->ended = live_ended;
+}
+
+static bool is_taken_back(const struct call *call)
+{
+    return call->by.table && !store_value(call->store, call->by.table, call->by.key).s;
+}
+
+void api_cut(struct api *api, const char *user, const struct call *except)
+{
+    for (struct call *it = api->live; it; it = it->live_next)
+        if (it != except && ((user && streq(it->who.user, user)) || is_taken_back(it)))
+            http_cut(it->req, "the credential was taken back");
+}
+
+/* Streams end with the credential that they were opened with. */
+static void api_on_expiry(void *arg)
+{
+    struct api *api = arg;
+    int64_t now = clock_now();
+    bool more = false;
+
+    for (struct call *it = api->live; it; it = it->live_next) {
+        if (it->by.expires <= now)
+            http_cut(it->req, "the credential has ended");
+        else
+            more = more || it->by.expires != INT64_MAX;
+    }
+    if (more)
+        loop_timer_set(api->expiry, EXPIRY_NSEC);
+}
+
+static void watch_expiry(struct call *call)
+{
+    if (call->by.expires != INT64_MAX && !loop_timer_active(call->api->expiry))
+        loop_timer_set(call->api->expiry, EXPIRY_NSEC);
+}
+
+/* ---- life ---- */
 
 struct api *api_new(const struct api_config *config)
 {
@@ -14,6 +82,8 @@ struct api *api_new(const struct api_config *config)
 
     api->config = *config;
     api->started = clock_monotonic();
+    api->directory = directory_new(config->loop, NULL);
+    api->expiry = loop_timer_new(config->loop, api_on_expiry, api);
     return api;
 }
 
@@ -24,28 +94,14 @@ void api_free(struct api *api)
     kube_end_watches(api);
     rest_end_streams(api);
     shares_free(api->shares);
+    directory_free(api->directory);
+    loop_timer_free(api->expiry);
+    for (struct call *it = api->live; it; it = it->live_next)
+        it->req->ended = NULL; /* they outlive us by a moment */
     free(api);
 }
 
-/* A sign-in of the page counts for what the page asks. */
-static bool session_counts(const struct http_req *req)
-{
-    return (starts_with(req->path, "/v1/") || streq(req->path, "/api/state") ||
-            starts_with(req->path, "/describe/")) &&
-           !req->peer->unix_socket && !http_req_header(req, "Authorization");
-}
-
-static int identify(struct call *call)
-{
-    struct api *api = call->api;
-
-    if (session_counts(call->req) &&
-        page_session_identify(api, call->req, call->arena, call->now, &call->who)) {
-        call->session = true;
-        return 0;
-    }
-    return auth_identify(api, call->req, call->arena, call->now, &call->who, &call->failure);
-}
+/* ---- requests ---- */
 
 static bool library_handle(struct call *call)
 {
@@ -54,32 +110,87 @@ static bool library_handle(struct call *call)
     return hooks->library && hooks->library(hooks->arg, call);
 }
 
-void api_handle(void *arg, struct http_req *req)
+/* Whether the table lets the caller do this. False: answered. Objects of the Kubernetes API are asked about
+ * where their kind is known. */
+static bool authorise(struct call *call)
 {
-    struct call *call = call_new(arg, req);
+    struct access access = {.verb = call->req->method,
+                            .subresource = "",
+                            .ns = "",
+                            .name = "",
+                            .path = call->req->path,
+                            .anonymous = page_anonymous_may(call)};
+    bool known;
+    const struct access_path *row = access_path_find(call->req->method, call->req->path, &known);
 
-    if (!page_strip_prefix(call))
+    if (kube_serves(call))
+        return true;
+    if (!row && known) {
+        rest_not_allowed(call);
+        return false;
+    }
+    if (!row) {
+        call_page_not_found(call);
+        return false;
+    }
+    if (access_check(call->registry, &call->who, &access, call->arena, &call->failure) == 0)
+        return true;
+    rest_fail(call);
+    return false;
+}
+
+static void handle(struct call *call)
+{
+    int identified;
+    bool known;
+    const struct access_path *row = access_path_find(call->req->method, call->req->path, &known);
+
+    if (row && row->who == ACCESS_JOB && library_handle(call))
         return;
-    if (library_handle(call))
-        return;
-    if (identify(call) < 0) {
+    if (call->library) { /* an address that pods reach */
+        failure_set(&call->failure, call->arena, 404, "NotFound",
+                    "only the training library's calls are answered at this address");
         call_fail(call);
         return;
     }
-    if (!page_guard(call))
+    identified = auth_identify(call);
+    if (identified > 0)
+        return;
+    if (identified < 0) {
+        call_fail(call);
+        return;
+    }
+    watch_expiry(call);
+    if (!page_guard(call) || !authorise(call))
         return;
     if (rest_handle(call) || kube_handle(call) || page_handle(call))
         return;
     call_page_not_found(call);
 }
 
+void call_again(void *arg)
+{
+    struct call *call = arg;
+
+    call->now = clock_now();
+    call->failure = (struct failure){0};
+    handle(call);
+}
+
+void api_handle(void *arg, struct http_req *req)
+{
+    struct call *call = call_new(arg, req);
+
+    live_add(call);
+    if (page_strip_prefix(call))
+        handle(call);
+}
+
 void api_handle_library(void *arg, struct http_req *req)
 {
     struct call *call = call_new(arg, req);
 
-    if (library_handle(call))
-        return;
-    failure_set(&call->failure, call->arena, 404, "NotFound",
-                "only the training library's calls are answered at this address");
-    call_fail(call);
+    live_add(call);
+    call->library = true;
+    handle(call);
 }

@@ -17,12 +17,19 @@ struct deliver; /* notify/deliver.h */
  * machine. */
 enum api_anonymous { API_ANONYMOUS_NONE, API_ANONYMOUS_QUEUE, API_ANONYMOUS_LOOPBACK };
 
+/* A client certificate that was made. */
+struct api_certificate {
+    char serial[41]; /* hex */
+    int64_t until;   /* nanoseconds since 1970 */
+};
+
 /* What only the daemon can do; any may be NULL. */
 struct api_hooks {
     void *arg;
-    /* A kubeconfig (with a fresh client certificate) for that user. */
-    int (*kubeconfig)(void *arg, const char *user, const char *const *groups, const char *ns, struct buf *ret,
-                      struct err *err);
+    /* A kubeconfig with a fresh client certificate for that user, which ends at `until` at the latest (0: as
+     * usual). */
+    int (*kubeconfig)(void *arg, const char *user, const char *const *groups, const char *ns, int64_t until,
+                      struct buf *ret, struct api_certificate *made, struct err *err);
     /* Members of the daemon's part of /v1/status. */
     void (*status)(void *arg, struct arena *arena, struct json *doc);
     /* A backup as an open file: `done` gets its descriptor, or an error; once, from the loop. */
@@ -38,7 +45,9 @@ struct api_hooks {
 struct api_config {
     struct loop *loop;
     struct registry *registry;
-    const char *const *admins; /* user names that are admins beside root; NULL-terminated, or NULL */
+    const char *const *user_quota; /* "pods=4": what new users' namespaces are limited to; NULL-terminated */
+    unsigned user_tokens;          /* of one user; 0: any number */
+    const char *const *admins;     /* user names that are admins beside root; NULL-terminated, or NULL */
     struct api_hooks hooks;
     struct queue *queue;     /* NULL: none */
     struct inbox *inbox;     /* NULL: none */

@@ -25,6 +25,7 @@ struct call *call_new(struct api *api, struct http_req *req)
     call->arena = req->arena;
     call->now = clock_now();
     call->warnings = json_new_array(req->arena);
+    call->by.expires = INT64_MAX;
     return call;
 }
 

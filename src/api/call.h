@@ -5,6 +5,24 @@
 #include "api/api.h"
 #include "registry/access.h"
 
+/* How a request shows who it comes from. */
+enum call_how {
+    HOW_ANONYMOUS,
+    HOW_SOCKET,
+    HOW_CERTIFICATE,
+    HOW_TOKEN,
+    HOW_SESSION, /* of the page */
+    HOW_JOB,     /* a job's own token, or the address of its pod */
+};
+
+/* What it came with. */
+struct call_by {
+    enum call_how how;
+    const char *id;          /* of the credential (credentials.h); NULL: none */
+    int64_t expires;         /* INT64_MAX: never */
+    const char *table, *key; /* of its entry in the store; NULL: none */
+};
+
 struct call {
     struct api *api;
     struct registry *registry;
@@ -12,13 +30,16 @@ struct call {
     struct http_req *req;
     struct arena *arena;
     struct identity who;
+    struct call_by by;
     struct failure failure;
     struct json *warnings; /* texts for Warning headers */
     int64_t now;
-    bool at_once;       /* the answer tells nothing that is stored: it need not wait for the disk */
-    bool no_store;      /* the answer is for nobody's cache */
-    bool session;       /* who is signed in with the page's cookie */
-    const char *cookie; /* for Set-Cookie of the answer; NULL: none */
+    bool at_once;  /* the answer tells nothing that is stored: it need not wait for the disk */
+    bool no_store; /* the answer is for nobody's cache */
+    bool library;  /* came to an address that serves the training library alone */
+    bool session;  /* who is signed in with the page's cookie */
+    struct call *live_prev, *live_next; /* of all that are open */
+    const char *cookie;                 /* for Set-Cookie of the answer; NULL: none */
 };
 
 struct api {
@@ -26,8 +47,18 @@ struct api {
     struct call_watch *watches;  /* open watches, linked */
     struct rest_stream *streams; /* open streams of the queue, linked */
     struct shares *shares;       /* share.h; NULL: nobody has held anything yet */
+    struct directory *directory;
+    struct call *live; /* open requests */
+    struct loop_timer *expiry;
     int64_t started;
 };
+
+/* Cuts open requests whose credential is no longer there, and those of user (NULL: nobody's); not `except`,
+ * which may be NULL. */
+void api_cut(struct api *api, const char *user, const struct call *except);
+
+/* Handles the call (arg) from its beginning: for those who had to wait before anything was done. */
+void call_again(void *arg);
 
 /* In the request's arena; nobody is identified yet. */
 struct call *call_new(struct api *api, struct http_req *req);

@@ -8,10 +8,9 @@ int verb_kubeconfig(struct cli *cli, const struct args *args)
     struct reply reply;
     int code;
 
-    /* adding a user who is there already changes nothing and gives a new certificate */
     if (user)
-        json_set_string(&cli->arena, body, "name", user);
-    code = cli_send(cli, "POST", user ? "/v1/users" : "/v1/kubeconfig", body, &reply);
+        json_set_string(&cli->arena, body, "user", user);
+    code = cli_send(cli, "POST", "/v1/kubeconfig", body, &reply);
     if (code != CLI_OK)
         return code;
     return hand_out_kubeconfig(json_get_string(reply.doc, "kubeconfig"), args_get(args, "file"));

@@ -1,4 +1,4 @@
-/* berth token create|list|revoke, berth token --web. */
+/* berth token create|list|revoke, berth token --web, berth cert list|renew|revoke. */
 #include "base/buf.h"
 #include "cli/cli.h"
 
@@ -24,6 +24,12 @@ int verb_token_create(struct cli *cli, const struct args *args)
     if (args_has(args, "user"))
         json_set_string(&cli->arena, body, "user", args_get(args, "user"));
     json_set_int(&cli->arena, body, "ttlSec", ttl_sec);
+    for (size_t i = 0; i < args->values.len; i++)
+        if (streq(args->values.v[i].option->name, "group"))
+            json_push_string(&cli->arena,
+                             json_get(body, "groups") ? json_get(body, "groups")
+                                                      : json_set_array(&cli->arena, body, "groups"),
+                             args->values.v[i].value);
     if (args_has(args, "description"))
         json_set_string(&cli->arena, body, "description", args_get(args, "description"));
     code = cli_send(cli, "POST", "/v1/tokens", body, &reply);
@@ -52,23 +58,66 @@ int verb_token_list(struct cli *cli, const struct args *args)
     return cli_list(cli, args, "/v1/tokens", "items", columns, ARRAY_LEN(columns));
 }
 
-int verb_token_revoke(struct cli *cli, const struct args *args)
+/* Takes credentials back by their id. */
+static int revoke_all(struct cli *cli, const struct args *args, const char *folder, const char *what)
 {
     int worst = CLI_OK;
 
     for (int i = 0; i < args->count; i++) {
         CLEANUP(buf_done) struct buf target = {0};
         struct reply reply;
+        int64_t more;
         int code;
 
-        buf_puts(&target, "/v1/tokens/");
+        buf_puts(&target, folder);
         buf_url_encode(&target, str_from(args->rest[i]));
         code = cli_send(cli, "DELETE", target.data, NULL, &reply);
-        if (code == CLI_OK)
-            printf("token %s revoked\n", args->rest[i]);
         worst = code != CLI_OK ? code : worst;
+        if (code != CLI_OK)
+            continue;
+        more = json_int(json_get(reply.doc, "credentials"), 1) - 1;
+        printf("%s %s revoked", what, args->rest[i]);
+        if (more > 0)
+            printf(", with %lld that it made", (long long)more);
+        puts("");
     }
     return worst;
+}
+
+int verb_token_revoke(struct cli *cli, const struct args *args)
+{
+    return revoke_all(cli, args, "/v1/tokens/", "token");
+}
+
+int verb_cert_revoke(struct cli *cli, const struct args *args)
+{
+    return revoke_all(cli, args, "/v1/certificates/", "certificate");
+}
+
+int verb_cert_list(struct cli *cli, const struct args *args)
+{
+    static const struct column columns[] = {{"ID", "id", CELL_TEXT},
+                                            {"USER", "user", CELL_TEXT},
+                                            {"GROUPS", "groups", CELL_LIST},
+                                            {"AGE", "created", CELL_AGE},
+                                            {"EXPIRES", "expires", CELL_TEXT}};
+
+    return cli_list(cli, args, "/v1/certificates", "items", columns, ARRAY_LEN(columns));
+}
+
+int verb_cert_renew(struct cli *cli, const struct args *args)
+{
+    CLEANUP(buf_done) struct buf target = {0};
+    struct reply reply;
+    int code;
+
+    buf_puts(&target, "/v1/certificates/");
+    buf_url_encode(&target, str_from(args->count ? args->rest[0] : "self"));
+    buf_puts(&target, "/renew");
+    code = cli_send(cli, "POST", target.data, NULL, &reply);
+    if (code != CLI_OK)
+        return code;
+    return hand_out_kubeconfig(json_get_string(reply.doc, "kubeconfig"), args_get(args, "file"));
 }
 
 const char *page_link(struct cli *cli, const char *user, int *code)

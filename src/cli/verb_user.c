@@ -1,4 +1,4 @@
-/* berth user add|list. */
+/* berth user add|list|disable|enable|remove. */
 #include "base/file.h"
 #include "base/yaml.h"
 #include "cli/cli.h"
@@ -62,6 +62,20 @@ static int hand_out_files(struct cli *cli, const char *text, const char *dir)
     return code == CLI_OK ? write_in(cli, dir, "user.config", buf_view(&out)) : code;
 }
 
+/* What happened, and what follows where the machine does not know the name. */
+static void say_added(const struct json *doc, const char *name)
+{
+    if (json_bool(json_get(doc, "created")))
+        fprintf(stderr, "user %s added\n", name);
+    else
+        fprintf(stderr, "user %s exists already; this is a new kubeconfig\n", name);
+    if (json_get(doc, "account") && !json_bool(json_get(doc, "account")))
+        fprintf(stderr,
+                "user %s has no account on this machine: pods of %s wait until there is one (useradd), and "
+                "nobody comes in as %s by the unix socket\n",
+                name, name, name);
+}
+
 int verb_user_add(struct cli *cli, const struct args *args)
 {
     struct json *body = json_new_object(&cli->arena), *groups;
@@ -85,7 +99,7 @@ int verb_user_add(struct cli *cli, const struct args *args)
         print_doc(reply.doc, output, stdout);
         return CLI_OK;
     }
-    fprintf(stderr, "user %s added\n", args->rest[0]);
+    say_added(reply.doc, args->rest[0]);
     if (args_has(args, "files"))
         return hand_out_files(cli, json_get_string(reply.doc, "kubeconfig"), args_get(args, "files"));
     return hand_out_kubeconfig(json_get_string(reply.doc, "kubeconfig"), file);
@@ -94,7 +108,67 @@ int verb_user_add(struct cli *cli, const struct args *args)
 int verb_user_list(struct cli *cli, const struct args *args)
 {
     static const struct column columns[] = {
-        {"NAME", "name", CELL_TEXT}, {"PODS", "pods", CELL_TEXT}, {"JOBS", "jobs", CELL_TEXT}};
+        {"NAME", "name", CELL_TEXT},          {"STATE", "state", CELL_TEXT},
+        {"GROUPS", "groups", CELL_LIST},      {"TOKENS", "tokens", CELL_TEXT},
+        {"CERTS", "certificates", CELL_TEXT}, {"SESSIONS", "sessions", CELL_TEXT},
+        {"PODS", "pods", CELL_TEXT},          {"JOBS", "jobs", CELL_TEXT},
+    };
 
     return cli_list(cli, args, "/v1/users", "items", columns, ARRAY_LEN(columns));
+}
+
+static const char *user_target(struct cli *cli, const char *name)
+{
+    CLEANUP(buf_done) struct buf target = {0};
+
+    buf_puts(&target, "/v1/users/");
+    buf_url_encode(&target, str_from(name));
+    return arena_strdup(&cli->arena, target.data);
+}
+
+static int change_users(struct cli *cli, const struct args *args, bool disabled)
+{
+    struct json *body = json_new_object(&cli->arena);
+    int worst = CLI_OK;
+
+    json_set_bool(&cli->arena, body, "disabled", disabled);
+    for (int i = 0; i < args->count; i++) {
+        struct reply reply;
+        int code = cli_send(cli, "PATCH", user_target(cli, args->rest[i]), body, &reply);
+
+        if (code == CLI_OK)
+            printf("user %s %s\n", args->rest[i], disabled ? "disabled" : "enabled");
+        worst = code != CLI_OK ? code : worst;
+    }
+    return worst;
+}
+
+int verb_user_disable(struct cli *cli, const struct args *args)
+{
+    return change_users(cli, args, true);
+}
+
+int verb_user_enable(struct cli *cli, const struct args *args)
+{
+    return change_users(cli, args, false);
+}
+
+int verb_user_remove(struct cli *cli, const struct args *args)
+{
+    int worst = CLI_OK;
+
+    if (!args_has(args, "yes"))
+        return cli_usage_error(args->verb,
+                               "this deletes the namespace of the user with all jobs, claims and data in it: "
+                               "say --yes, or use berth user disable");
+    for (int i = 0; i < args->count; i++) {
+        struct reply reply;
+        int code = cli_send(cli, "DELETE", user_target(cli, args->rest[i]), NULL, &reply);
+
+        if (code == CLI_OK)
+            printf("user %s removed, with %lld credentials\n", args->rest[i],
+                   (long long)json_int(json_get(reply.doc, "credentials"), 0));
+        worst = code != CLI_OK ? code : worst;
+    }
+    return worst;
 }

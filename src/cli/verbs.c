@@ -125,8 +125,17 @@ static const struct cli_option user_add_options[] = {
     OPTION_OUTPUT("json yaml"),
     END,
 };
+static const struct cli_option user_remove_options[] = {
+    {'y', "yes", NULL, "delete the user's namespace with all that is in it", NULL},
+    END,
+};
+static const struct cli_option cert_renew_options[] = {
+    {0, "file", "FILE", "write the kubeconfig there (mode 0600) instead of to stdout", NULL},
+    END,
+};
 static const struct cli_option token_create_options[] = {
     {0, "user", "NAME", "whose token it is (yours)", NULL},
+    {'g', "group", "GROUP", "a group it carries, such as berth:viewers; may be repeated (admins)", NULL},
     {0, "ttl", "TIME", "how long it is valid: 30d, 12h, 90m (30d)", NULL},
     {0, "description", "TEXT", "what it is for", NULL},
     OPTION_OUTPUT("json yaml"),
@@ -443,6 +452,26 @@ const struct verb verbs[] = {
      "  berth down; berth restore /mnt/safe/berth.tar.gz; berth up", .min_args = 1, .max_args = 1,
      .run = verb_restore},
     {"user list", "", "List users", output_options, .run = verb_user_list},
+    {"user disable", "NAME", "Keep a user out",
+     .detail = "Every request of the user is refused, whatever it comes with, and open streams end. What the "
+               "user runs goes on; berth user enable takes it back.",
+     .min_args = 1, .max_args = -1, .run = verb_user_disable},
+    {"user enable", "NAME", "Let a disabled user in again", .min_args = 1, .max_args = -1,
+     .run = verb_user_enable},
+    {"user remove", "NAME", "Remove a user, their credentials, their work and their namespace",
+     user_remove_options,
+     "Tokens, certificates and sessions end at once. The namespace of the user goes with all jobs, claims "
+     "and "
+     "data in it, and what the user runs in other namespaces. An account of this machine can come back by "
+     "the "
+     "unix socket as a new user: disable it instead, or delete the account.",
+     "  berth user remove alice --yes", .min_args = 1, .max_args = -1, .run = verb_user_remove},
+    {"cert list", "", "List client certificates", output_options, .run = verb_cert_list},
+    {"cert renew", "[ID]", "Make a new certificate in place of one that ends, and print its kubeconfig",
+     cert_renew_options, "Without ID: the one this request comes with. Both are revoked together.",
+     "  berth cert renew --file ~/.kube/config", .max_args = 1, .run = verb_cert_renew},
+    {"cert revoke", "ID", "Make a certificate, its renewals and all they made invalid at once", .min_args = 1,
+     .max_args = -1, .run = verb_cert_revoke},
     {"token create", "", "Make a bearer token and print it", token_create_options,
      "The token is shown once; Berth keeps only its hash.",
      "  berth token create --ttl 12h\n"

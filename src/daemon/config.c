@@ -8,6 +8,7 @@
 #include "base/yaml.h"
 #include "daemon/config_images.h"
 #include "daemon/config_notify.h"
+#include "daemon/config_users.h"
 #include "notify/policy.h"
 #include "sched/sched.h"
 
@@ -537,6 +538,16 @@ static const struct row rows[] = {
     {"extra-names", "extraNames", "NAME,...", "more names and addresses for the certificate", set_extra_names,
      LIST},
     {"admins", "admins", "USER,...", "users who may do everything", set_admins, LIST},
+    {"user-quota", "userQuota", "RESOURCE=N,...|off", "limits of new users' namespaces (docs/users.md)",
+     config_set_user_quota, LIST_OR_MAP},
+    {"user-tokens", "userTokens", "N", "tokens that one user may have (100)", config_set_user_tokens, SCALAR},
+    {"audit", "audit", "changes|all|off", "what is written down of who did what (changes)", config_set_audit,
+     SCALAR},
+    {"audit-log", "auditLog", "FILE", "where (DATA/audit.log)", config_set_audit_log, SCALAR},
+    {"audit-size", "auditSize", "MIB", "at that size the file is put aside (10)", config_set_audit_size,
+     SCALAR},
+    {"audit-files", "auditFiles", "N", "so many are kept, the one that is written included (5)",
+     config_set_audit_files, SCALAR},
     {"anonymous", "anonymous", "none|queue|loopback",
      "who may read the queue without a name: nobody, everybody, callers on this machine (loopback)",
      set_anonymous, SCALAR},
@@ -863,6 +874,10 @@ static int finish(const struct config_env *env, struct daemon_config *config, st
     if (strlen(config->socket) >= sizeof(((struct sockaddr_un *)0)->sun_path))
         return err_set(err, ERR_INVALID, "the socket path '%s' is too long: give a shorter one with --socket",
                        config->socket);
+    if (!config->user_quota_set && config_set_user_quota(config, CONFIG_USER_QUOTA, err) < 0)
+        return -1;
+    if (!config->user_tokens)
+        config->user_tokens = CONFIG_USER_TOKENS;
     if (!config->node_name)
         config->node_name = node_name_from(env->host_name);
     if (config->http && !is_loopback(config->http) && !config->http_insecure)
@@ -935,6 +950,7 @@ void config_done(struct daemon_config *config)
     free(config->https);
     free(config->socket);
     config_images_done(config);
+    config_users_done(config);
     config_notify_done(config);
     free(config->node_name);
     free(config->path_prefix);

@@ -51,6 +51,12 @@ enum config_network { /* as podnet's */
                       CONFIG_NETWORK_HOST,
 };
 
+enum config_audit {
+    CONFIG_AUDIT_CHANGES, /* what changes something, enters a pod or is refused */
+    CONFIG_AUDIT_OFF,
+    CONFIG_AUDIT_ALL, /* what reads as well */
+};
+
 struct config_label {
     char *key, *value;
 };
@@ -104,9 +110,15 @@ struct daemon_config {
     double half_life_hours; /* of usage; 0: the default */
     VEC(struct config_registry) registries;
     char *push_to;          /* NULL: nowhere */
-    int image_days;         /* 0: the default, -1: never for age */
-    int image_stall_sec;    /* 0: the default */
-    int image_disk_percent; /* 0: the default, -1: never for space */
+    VEC(char *) user_quota; /* "pods=4": of new users' namespaces */
+    bool user_quota_set;    /* also where it is set to nothing */
+    int user_tokens;        /* of one user; 0: the default */
+    enum config_audit audit;
+    char *audit_log;            /* NULL: DATA/audit.log */
+    int audit_mib, audit_files; /* 0: the defaults */
+    int image_days;             /* 0: the default, -1: never for age */
+    int image_stall_sec;        /* 0: the default */
+    int image_disk_percent;     /* 0: the default, -1: never for space */
 };
 
 /* What the surroundings say; tests give their own. All borrowed. */

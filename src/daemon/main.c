@@ -10,11 +10,10 @@
 #include "daemon/agent.h"
 #include "daemon/backup_service.h"
 #include "daemon/bootstrap.h"
+#include "daemon/certificates.h"
 #include "daemon/config.h"
-#include "daemon/kubeconfig.h"
 #include "daemon/library.h"
 #include "daemon/notify_service.h"
-#include "daemon/pki.h"
 #include "daemon/promise.h"
 #include "daemon/queue_service.h"
 #include "daemon/runner.h"
@@ -51,8 +50,7 @@ struct daemon {
     struct queue_service *queue;
     struct task_service *tasks;
     struct backup_service *backups;
-    struct pki *pki;
-    struct http_tls *tls;
+    struct certificates *certificates;
     struct http_server *server;
     struct api *api;
     char *http_url, *https_url, *pid_path;
@@ -97,28 +95,10 @@ static char *data_path(const struct daemon *d, const char *name)
 }
 
 static int make_kubeconfig(void *arg, const char *user, const char *const *groups, const char *ns,
-                           struct buf *ret, struct err *err)
+                           int64_t until, struct buf *ret, struct api_certificate *made, struct err *err)
 {
-    struct daemon *d = arg;
-    CLEANUP(pki_pair_done) struct pki_pair pair = {0};
-    size_t count = 0;
-
-    if (!d->https_url)
-        return err_set(err, ERR_UNAVAILABLE, "this server has no HTTPS address");
-    while (groups && groups[count])
-        count++;
-    if (pki_issue_client(d->pki, user, groups, count, clock_now(), &pair, err) < 0)
-        return -1;
-    kubeconfig_write(ret, &(struct kubeconfig){
-                              .cluster = "berth",
-                              .server = d->https_url,
-                              .ca_pem = pki_ca_pem(d->pki),
-                              .user = user,
-                              .cert_pem = pair.cert.data,
-                              .key_pem = pair.key.data,
-                              .ns = ns,
-                          });
-    return 0;
+    return certificates_kubeconfig(((struct daemon *)arg)->certificates, user, groups, ns, until, ret, made,
+                                   err);
 }
 
 static void status_members(void *arg, struct arena *arena, struct json *doc)
@@ -143,15 +123,9 @@ static void status_members(void *arg, struct arena *arena, struct json *doc)
 
 static int write_admin_kubeconfig(struct daemon *d, struct err *err)
 {
-    static const char *const groups[] = {"system:masters", NULL};
     CLEANUP(free) char *path = data_path(d, "admin.kubeconfig");
-    CLEANUP(buf_done) struct buf text = {0};
 
-    if (!d->https_url)
-        return 0;
-    if (make_kubeconfig(d, "system:admin", groups, "default", &text, err) < 0)
-        return -1;
-    return file_write_atomic(path, buf_view(&text), 0600, err);
+    return certificates_write_admin(d->certificates, path, err);
 }
 
 /* With `auto` a machine that cannot run pods is no error: they wait, and say why. */
@@ -211,19 +185,6 @@ static int open_store(struct daemon *d, struct err *err)
     if (task_service_new(d->loop, d->registry, d->notify, &d->tasks, err) < 0)
         return -1;
     return start_agent(d, err) < 0 ? -1 : start_queue(d, err);
-}
-
-static int open_pki(struct daemon *d, struct err *err)
-{
-    CLEANUP(free) char *dir = data_path(d, "pki");
-
-    if (!d->config.https)
-        return 0;
-    if (pki_open(dir, (const char *const *)d->config.extra_names.v, d->config.extra_names.len, clock_now(),
-                 &d->pki, err) < 0)
-        return -1;
-    return http_tls_new(pki_server_cert_path(d->pki), pki_server_key_path(d->pki), pki_ca_path(d->pki),
-                        &d->tls, err);
 }
 
 /* Where clients find the HTTPS address: where it listens on all addresses, a name that the certificate has.
@@ -304,6 +265,9 @@ static int listen_all(struct daemon *d, struct err *err)
     open_machine(d);
     vec_push(&d->config.admins, NULL);
     api.admins = (const char *const *)d->config.admins.v;
+    vec_push(&d->config.user_quota, NULL);
+    api.user_quota = (const char *const *)d->config.user_quota.v;
+    api.user_tokens = (unsigned)d->config.user_tokens;
     api.pod_ops = engine_pod_ops(agent_engine(d->agent));
     api.tasks = task_service_tasks(d->tasks);
     api.queue = queue_service_queue(d->queue);
@@ -333,9 +297,10 @@ static int listen_all(struct daemon *d, struct err *err)
         d->http_url = mem_printf("http://%s", http_server_addr(d->server, n++));
     }
     if (d->config.https) {
-        if (http_listen_tcp(d->server, d->config.https, d->tls, err) < 0)
+        if (http_listen_tcp(d->server, d->config.https, certificates_tls(d->certificates), err) < 0)
             return -1;
         d->https_url = public_url(d, http_server_addr(d->server, n++));
+        certificates_set_url(d->certificates, d->https_url);
     }
     return 0;
 }
@@ -375,6 +340,14 @@ static void on_signal(void *arg, int signo)
     end(arg);
 }
 
+static void on_reload(void *arg, int signo)
+{
+    struct daemon *d = arg;
+
+    (void)signo;
+    certificates_reload(d->certificates);
+}
+
 /* The machine goes down (deploy/systemd): pods first. */
 static void on_power(void *arg, int signo)
 {
@@ -408,10 +381,12 @@ static int daemon_start(struct daemon *d, struct err *err)
     d->loop = loop_new();
     if (loop_signal(d->loop, SIGTERM, on_signal, d, err) < 0 ||
         loop_signal(d->loop, SIGINT, on_signal, d, err) < 0 ||
-        loop_signal(d->loop, SIGPWR, on_power, d, err) < 0)
+        loop_signal(d->loop, SIGPWR, on_power, d, err) < 0 ||
+        loop_signal(d->loop, SIGHUP, on_reload, d, err) < 0)
         return -1;
-    if (open_store(d, err) < 0 || open_pki(d, err) < 0 || listen_all(d, err) < 0 ||
-        write_admin_kubeconfig(d, err) < 0 || write_pid(d, err) < 0)
+    if (open_store(d, err) < 0 ||
+        certificates_open(d->loop, d->store, &d->config, &d->certificates, err) < 0 ||
+        listen_all(d, err) < 0 || write_admin_kubeconfig(d, err) < 0 || write_pid(d, err) < 0)
         return -1;
     promise_keep(&d->config, d->store);
     d->backups = backup_service_new(d->loop, d->store, &d->config);
@@ -425,7 +400,6 @@ static void daemon_done(struct daemon *d)
     api_free(d->api);
     http_server_free(d->server);
     library_free(d->library);
-    http_tls_free(d->tls);
     machine_free(d->machine);
     backup_service_free(d->backups);
     queue_service_free(d->queue);
@@ -437,7 +411,7 @@ static void daemon_done(struct daemon *d)
     train_free(d->train);
     store_close(d->store);
     notify_service_free(d->notify);
-    pki_free(d->pki);
+    certificates_free(d->certificates);
     loop_free(d->loop);
     if (d->pid_path)
         unlink(d->pid_path);

@@ -23,7 +23,6 @@
 #include <time.h>
 
 #define DAY_SEC        (24 * 3600)
-#define SKEW_SEC       300 /* certificates are valid a little before now: clocks differ */
 #define PEM_FILE_MAX   (64 << 10)
 #define CA_COMMON_NAME "Berth CA"
 #define CA_WARN_DAYS   60
@@ -32,6 +31,7 @@ struct pki {
     X509 *ca;
     EVP_PKEY *ca_key;
     char *ca_pem, *ca_path, *ca_key_path, *server_path, *server_key_path;
+    GENERAL_NAMES *names; /* of the server */
 };
 
 enum usage { USAGE_CA, USAGE_SERVER, USAGE_CLIENT };
@@ -52,6 +52,7 @@ struct request {
     EVP_PKEY *key;
     int64_t now_sec;
     int days;
+    int64_t until_sec; /* 0: none but days */
 };
 
 DEFINE_CLEANUP(X509 *, X509_free);
@@ -83,6 +84,7 @@ void pki_free(struct pki *pki)
     if (!pki)
         return;
     X509_free(pki->ca);
+    GENERAL_NAMES_free(pki->names);
     EVP_PKEY_free(pki->ca_key);
     free(pki->ca_pem);
     free(pki->ca_path);
@@ -160,7 +162,7 @@ static int read_cert(const char *path, X509 **ret, struct err *err)
 
 static int read_key(const char *path, EVP_PKEY **ret, struct err *err)
 {
-    struct pki_pair pair = {{0}, {0}};
+    struct pki_pair pair = {0};
     char no_password[] = ""; /* an encrypted key is an error, never a prompt */
     BIO *bio;
 
@@ -176,7 +178,7 @@ static int read_key(const char *path, EVP_PKEY **ret, struct err *err)
 
 static int write_pair(X509 *cert, EVP_PKEY *key, const char *cert_path, const char *key_path, struct err *err)
 {
-    CLEANUP(pki_pair_done) struct pki_pair pair = {{0}, {0}};
+    CLEANUP(pki_pair_done) struct pki_pair pair = {0};
 
     if (cert_to_pem(cert, &pair.cert, err) < 0 || key_to_pem(key, &pair.key, err) < 0 ||
         file_write_atomic(key_path, buf_view(&pair.key), 0600, err) < 0 ||
@@ -216,9 +218,11 @@ static bool set_validity(X509 *cert, const struct request *request, const X509 *
 {
     int64_t until = request->now_sec + (int64_t)request->days * DAY_SEC;
 
+    if (request->until_sec && until > request->until_sec)
+        until = request->until_sec;
     if (issuer && until > time_of(X509_get0_notAfter(issuer)))
         until = time_of(X509_get0_notAfter(issuer));
-    return ASN1_TIME_set(X509_getm_notBefore(cert), (time_t)(request->now_sec - SKEW_SEC)) &&
+    return ASN1_TIME_set(X509_getm_notBefore(cert), (time_t)(request->now_sec - PKI_SKEW_SEC)) &&
            ASN1_TIME_set(X509_getm_notAfter(cert), (time_t)until);
 }
 
@@ -427,16 +431,14 @@ static bool server_fits(const struct pki *pki, GENERAL_NAMES *names, int64_t now
     return fits;
 }
 
-static int server_open(struct pki *pki, GENERAL_NAMES *names, int64_t now_sec, struct err *err)
+static int server_make(struct pki *pki, int64_t now_sec, struct err *err)
 {
     CLEANUP(X509_NAME_free) X509_NAME *subject = NULL;
     CLEANUP(EVP_PKEY_free) EVP_PKEY *key = NULL;
     CLEANUP(X509_free) X509 *cert = NULL;
     struct request request = {
-        .usage = USAGE_SERVER, .names = names, .now_sec = now_sec, .days = PKI_CERT_DAYS};
+        .usage = USAGE_SERVER, .names = pki->names, .now_sec = now_sec, .days = PKI_CERT_DAYS};
 
-    if (server_fits(pki, names, now_sec))
-        return 0;
     request.subject = subject = common_name("berthd");
     request.key = key = EVP_EC_gen("P-256");
     if (!subject || !key)
@@ -447,19 +449,25 @@ static int server_open(struct pki *pki, GENERAL_NAMES *names, int64_t now_sec, s
     return 0;
 }
 
+int pki_renew_server(struct pki *pki, int64_t now, bool *ret, struct err *err)
+{
+    *ret = !server_fits(pki, pki->names, now / NSEC_PER_SEC);
+    return *ret ? server_make(pki, now / NSEC_PER_SEC, err) : 0;
+}
+
 int pki_open(const char *dir, const char *const *extra_names, size_t extra_count, int64_t now,
              struct pki **ret, struct err *err)
 {
     CLEANUP(pki_free) struct pki *pki = NEW(struct pki);
-    CLEANUP(GENERAL_NAMES_free) GENERAL_NAMES *names = NULL;
     int64_t now_sec = now / NSEC_PER_SEC;
+    bool made;
 
     pki->ca_path = mem_printf("%s/ca.crt", dir);
     pki->ca_key_path = mem_printf("%s/ca.key", dir);
     pki->server_path = mem_printf("%s/server.crt", dir);
     pki->server_key_path = mem_printf("%s/server.key", dir);
-    if (server_names(extra_names, extra_count, &names, err) < 0 || dir_make(dir, 0700, err) < 0 ||
-        ca_open(pki, now_sec, err) < 0 || server_open(pki, names, now_sec, err) < 0)
+    if (server_names(extra_names, extra_count, &pki->names, err) < 0 || dir_make(dir, 0700, err) < 0 ||
+        ca_open(pki, now_sec, err) < 0 || pki_renew_server(pki, now, &made, err) < 0)
         return -1;
     *ret = TAKE_PTR(pki);
     return 0;
@@ -501,15 +509,26 @@ static int client_subject(const char *user, const char *const *groups, size_t gr
     return 0;
 }
 
-int pki_issue_client(const struct pki *pki, const char *user, const char *const *groups, size_t group_count,
-                     int64_t now, struct pki_pair *ret, struct err *err)
+/* As net/http.h tells it of a peer. */
+static void write_serial(X509 *cert, char text[PKI_SERIAL_MAX])
 {
-    struct pki_pair pair = {{0}, {0}};
+    const ASN1_INTEGER *serial = X509_get0_serialNumber(cert);
+    const unsigned char *bytes = ASN1_STRING_get0_data(serial);
+
+    for (int i = 0; i < ASN1_STRING_length(serial) && 2 * i + 3 <= PKI_SERIAL_MAX; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+}
+
+int pki_issue_client(const struct pki *pki, const char *user, const char *const *groups, size_t group_count,
+                     int64_t now, int64_t until, struct pki_pair *ret, struct err *err)
+{
+    struct pki_pair pair = {0};
     CLEANUP(X509_NAME_free) X509_NAME *subject = NULL;
     CLEANUP(EVP_PKEY_free) EVP_PKEY *key = NULL;
     CLEANUP(X509_free) X509 *cert = NULL;
     struct request request = {.usage = USAGE_CLIENT, .now_sec = now / NSEC_PER_SEC, .days = PKI_CERT_DAYS};
 
+    request.until_sec = until / NSEC_PER_SEC;
     if (client_subject(user, groups, group_count, &subject, err) < 0)
         return -1;
     request.subject = subject;
@@ -521,6 +540,8 @@ int pki_issue_client(const struct pki *pki, const char *user, const char *const 
         pki_pair_done(&pair);
         return -1;
     }
+    write_serial(cert, pair.serial);
+    pair.until = time_of(X509_get0_notAfter(cert)) * NSEC_PER_SEC;
     *ret = pair;
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PKI_CA_DAYS     3650
@@ -18,6 +19,8 @@
 #define PKI_NAME_MAX    64 /* bytes of CN and of each O (X.520's ub-common-name) */
 #define PKI_GROUPS_MAX  32
 #define PKI_ALTNAME_MAX 253
+#define PKI_SKEW_SEC    300 /* certificates are valid a little before now: clocks differ */
+#define PKI_SERIAL_MAX  41  /* bytes of a serial number in hex, with the NUL */
 
 struct pki;
 
@@ -37,9 +40,15 @@ const char *pki_ca_path(const struct pki *pki);
 const char *pki_server_cert_path(const struct pki *pki);
 const char *pki_server_key_path(const struct pki *pki);
 
+/* Makes the server certificate anew where it ends soon, or its files do not fit; for a daemon that runs on.
+ * *ret: whether it did. The authority is only warned about. */
+int pki_renew_server(struct pki *pki, int64_t now, bool *ret, struct err *err);
+
 /* A certificate and its key, both PEM. */
 struct pki_pair {
     struct buf cert, key;
+    char serial[PKI_SERIAL_MAX];
+    int64_t until; /* nanoseconds since 1970 */
 };
 void pki_pair_done(struct pki_pair *pair); /* wipes the key */
 static inline void pki_pair_done_cleanup_(struct pki_pair *pair)
@@ -47,7 +56,8 @@ static inline void pki_pair_done_cleanup_(struct pki_pair *pair)
     pki_pair_done(pair);
 }
 
-/* A client certificate for a year. ERR_INVALID: user or a group is empty, longer than PKI_NAME_MAX, or holds
- * control characters. ERR_LIMIT: more than PKI_GROUPS_MAX groups. */
+/* A client certificate for a year, or until `until` (0: no end of its own). ERR_INVALID: user or a group is
+ * empty, longer than PKI_NAME_MAX, or holds control characters. ERR_LIMIT: more than PKI_GROUPS_MAX groups.
+ */
 int pki_issue_client(const struct pki *pki, const char *user, const char *const *groups, size_t group_count,
-                     int64_t now, struct pki_pair *ret, struct err *err);
+                     int64_t now, int64_t until, struct pki_pair *ret, struct err *err);

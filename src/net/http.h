@@ -55,10 +55,12 @@ struct http_peer {
     gid_t gid;
     pid_t pid;
     bool tls;
-    bool loopback;                /* TCP from this machine */
-    const char *address;          /* "127.0.0.1:40312", "unix" */
-    const char *cert_cn;          /* NULL without a verified client certificate */
-    const char *const *cert_orgs; /* NULL-terminated; the O fields */
+    bool loopback;                 /* TCP from this machine */
+    const char *address;           /* "127.0.0.1:40312", "unix" */
+    const char *cert_cn;           /* NULL without a verified client certificate */
+    const char *const *cert_orgs;  /* NULL-terminated; the O fields */
+    const char *cert_serial;       /* lower-case hex */
+    int64_t cert_from, cert_until; /* its validity, nanoseconds since 1970 */
 };
 
 struct http_header {
@@ -77,9 +79,15 @@ struct http_req {
     const struct http_peer *peer;
     struct arena *arena; /* for the handler; released with the exchange */
     void *user;          /* for the handler */
+    void *owner;         /* for whoever hands requests to handlers */
     /* Set by the handler; called once when the client has left. A client that closed only its sending
      * side counts as gone where this is set; where it is not, the answer still goes out. */
     void (*gone)(struct http_req *req);
+    /* Set by the handler: the answer's status is known (not called where the client has left before). */
+    void (*answered)(struct http_req *req, int status);
+    /* Set by the handler: the exchange is over, its arena goes after this. */
+    void (*ended)(struct http_req *req);
+    const char *id; /* set by the handler: told to the client as X-Request-Id; NULL: none */
 };
 
 const char *http_req_header(const struct http_req *req,
@@ -126,6 +134,10 @@ const char *http_server_addr(const struct http_server *server, size_t n);
 int http_tls_new(const char *cert_path, const char *key_path, const char *ca_path, struct http_tls **ret,
                  struct err *err);
 void http_tls_free(struct http_tls *tls);
+/* The files are read again: connections from now on get what is in them, open ones stay as they are. -1: all
+ * stays as it was. */
+int http_tls_reload(struct http_tls *tls, const char *cert_path, const char *key_path, const char *ca_path,
+                    struct err *err);
 
 /* Stops accepting, lets answers under way finish, closes idle connections, ends streams; calls done
  * when all are gone or after timeout_ms. */
@@ -138,6 +150,8 @@ void http_reply(struct http_req *req, int status, const char *content_type, cons
                 size_t header_count, struct str body);
 void http_reply_buf(struct http_req *req, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count, struct buf *body);
+/* As if the client had left: what is under way on its connection ends, `gone` and `closed` come. */
+void http_cut(struct http_req *req, const char *why);
 void http_abandon(struct http_req *req); /* after gone, or to drop the connection */
 
 /* An answer in pieces: chunked (or to the end of the connection for HTTP/1.0). Pieces are sent as they

@@ -186,6 +186,8 @@ static void release(struct exchange *ex)
 {
     struct http_server *server = ex->conn->server;
 
+    if (ex->req.ended)
+        ex->req.ended(&ex->req);
     ex->conn->line--;
     ex->conn->line_bytes -= ex->head_bytes + ex->body.len;
     http_output_drop(ex->conn, &ex->out);
@@ -310,12 +312,21 @@ static void add_header(struct buf *buf, const char *name, const char *value)
     buf_add(buf, "\r\n", 2);
 }
 
+static void tell_answered(struct exchange *ex, int status)
+{
+    void (*answered)(struct http_req * req, int status) = TAKE_PTR(ex->req.answered);
+
+    if (answered)
+        answered(&ex->req, status);
+}
+
 /* Status line and headers up to those that depend on the kind of answer. */
 static void add_head(struct exchange *ex, struct buf *buf, int status, const char *content_type,
                      const struct http_header *headers, size_t header_count)
 {
     struct http_server *server = ex->conn->server;
 
+    tell_answered(ex, status);
     if (status == 200)
         buf_str(buf, STR("HTTP/1.1 200 OK\r\n"));
     else
@@ -325,6 +336,8 @@ static void add_head(struct exchange *ex, struct buf *buf, int status, const cha
         add_header(buf, "Server", server->server_name);
     if (content_type)
         add_header(buf, "Content-Type", content_type);
+    if (ex->req.id)
+        add_header(buf, "X-Request-Id", ex->req.id);
     for (size_t i = 0; i < header_count; i++)
         add_header(buf, headers[i].name, headers[i].value);
 }
@@ -421,6 +434,11 @@ void http_exchange_refuse(struct exchange *ex, int status, const char *why)
 void http_exchange_continue(struct exchange *ex)
 {
     output_add(ex, STR("HTTP/1.1 100 Continue\r\n\r\n"));
+}
+
+void http_cut(struct http_req *req, const char *why)
+{
+    connection_fail(exchange_of(req)->conn, why);
 }
 
 void http_abandon(struct http_req *req)
@@ -561,10 +579,13 @@ struct http_conn *http_upgrade(struct http_req *req, const char *protocol, const
     ex->state = EXCHANGE_UPGRADED;
     ex->keep_alive = false;
     conn->input = INPUT_RAW;
+    tell_answered(ex, 101);
     buf = output_tail(ex);
     before = buf->len;
     buf_str(buf, STR("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"));
     add_header(buf, "Upgrade", protocol);
+    if (ex->req.id)
+        add_header(buf, "X-Request-Id", ex->req.id);
     for (size_t i = 0; i < header_count; i++)
         add_header(buf, headers[i].name, headers[i].value);
     buf_add(buf, "\r\n", 2);

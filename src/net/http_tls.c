@@ -1,5 +1,6 @@
 /* TLS of the server's connections: OpenSSL on the non-blocking socket itself. TLS 1.2 and later, ALPN
  * http/1.1, client certificates optional, but one that our CA has not signed ends the handshake. */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "net/http_priv.h"
 #include "net/tls_bio.h"
@@ -9,7 +10,9 @@
 #include <openssl/x509.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <time.h>
 
+#define SERIAL_MAX     20         /* bytes, as RFC 5280 has it */
 #define TLS_READ_AHEAD (68 << 10) /* bytes OpenSSL reads at once: four full records per system call */
 
 #define TLS_BATCH      (128 << 10) /* bytes of records sent at once */
@@ -64,11 +67,10 @@ static int load_files(SSL_CTX *ctx, const char *cert_path, const char *key_path,
     return 0;
 }
 
-int http_tls_new(const char *cert_path, const char *key_path, const char *ca_path, struct http_tls **ret,
-                 struct err *err)
+static int make_ctx(const char *cert_path, const char *key_path, const char *ca_path, SSL_CTX **ret,
+                    struct err *err)
 {
     static const unsigned char context[] = "berth";
-    struct http_tls *tls;
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 
     if (!ctx)
@@ -92,9 +94,33 @@ int http_tls_new(const char *cert_path, const char *key_path, const char *ca_pat
         SSL_CTX_free(ctx);
         return -1;
     }
+    *ret = ctx;
+    return 0;
+}
+
+int http_tls_new(const char *cert_path, const char *key_path, const char *ca_path, struct http_tls **ret,
+                 struct err *err)
+{
+    struct http_tls *tls;
+    SSL_CTX *ctx;
+
+    if (make_ctx(cert_path, key_path, ca_path, &ctx, err) < 0)
+        return -1;
     tls = NEW(struct http_tls);
     *tls = (struct http_tls){.ctx = ctx, .refs = 1};
     *ret = tls;
+    return 0;
+}
+
+int http_tls_reload(struct http_tls *tls, const char *cert_path, const char *key_path, const char *ca_path,
+                    struct err *err)
+{
+    SSL_CTX *ctx;
+
+    if (make_ctx(cert_path, key_path, ca_path, &ctx, err) < 0)
+        return -1;
+    SSL_CTX_free(tls->ctx); /* open connections hold it */
+    tls->ctx = ctx;
     return 0;
 }
 
@@ -173,7 +199,26 @@ static bool name_values(const X509_NAME *name, int nid, struct buf *text, size_t
     return true;
 }
 
-/* Fills peer.cert_cn and cert_orgs. A certificate that was verified but has no usable subject is no
+static int64_t time_of(const ASN1_TIME *time)
+{
+    struct tm tm = {0};
+
+    return ASN1_TIME_to_tm(time, &tm) == 1 ? (int64_t)timegm(&tm) * NSEC_PER_SEC : 0;
+}
+
+static bool add_serial(X509 *cert, struct buf *text)
+{
+    const ASN1_INTEGER *serial = X509_get0_serialNumber(cert);
+    const unsigned char *bytes = ASN1_STRING_get0_data(serial);
+    int len = ASN1_STRING_length(serial);
+
+    for (int i = 0; i < len; i++)
+        buf_printf(text, "%02x", bytes[i]);
+    buf_putc(text, '\0');
+    return len > 0 && len <= SERIAL_MAX;
+}
+
+/* Fills peer.cert_*. A certificate that was verified but has no usable subject is no
  * identity, and the connection is refused rather than taken for an anonymous one. */
 static int read_subject(struct connection *conn)
 {
@@ -188,7 +233,9 @@ static int read_subject(struct connection *conn)
         return 0;
     name = X509_get_subject_name(cert);
     good = SSL_get_verify_result(conn->ssl) == X509_V_OK && name_values(name, NID_commonName, &text, &cns) &&
-           cns == 1 && name_values(name, NID_organizationName, &text, &org_count);
+           cns == 1 && name_values(name, NID_organizationName, &text, &org_count) && add_serial(cert, &text);
+    conn->peer.cert_from = time_of(X509_get0_notBefore(cert));
+    conn->peer.cert_until = time_of(X509_get0_notAfter(cert));
     X509_free(cert);
     if (!good)
         return -1;
@@ -198,6 +245,7 @@ static int read_subject(struct connection *conn)
     for (size_t i = 0; i < org_count; i++)
         orgs[i] = at += strlen(at) + 1;
     conn->peer.cert_orgs = orgs;
+    conn->peer.cert_serial = at + strlen(at) + 1;
     return 0;
 }
 

@@ -353,6 +353,11 @@ int deliver_set(struct deliver *deliver, const char *user, const struct json *ch
     return 0;
 }
 
+void deliver_forget(struct deliver *deliver, const char *user)
+{
+    store_value_set(deliver->config.store, DELIVER_TABLE, user, (struct str){0});
+}
+
 /* ---- sending ---- */
 
 /* Returns how many ways it took. */

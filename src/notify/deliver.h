@@ -39,6 +39,8 @@ struct json *deliver_show(const struct deliver *deliver, const char *user, struc
 /* Takes over the members that are there: "mail", "webhook", "command" (null or "": none), "kinds" (null: the
  * default), "off". ERR_INVALID, ERR_FORBIDDEN with a sentence. */
 int deliver_set(struct deliver *deliver, const char *user, const struct json *changes, struct err *err);
+/* As if nothing had ever been set. */
+void deliver_forget(struct deliver *deliver, const char *user);
 /* Sends a message to all that is set, whatever the kinds. ERR_NOT_FOUND: nothing is set. */
 int deliver_test(struct deliver *deliver, const char *user, int64_t now_ms, struct err *err);
 /* What notify has given up. */

@@ -1,54 +1,26 @@
 #include "registry/access.h"
 
 #include "objects/names.h"
+#include "registry/access_table.h"
 #include "registry/internal.h"
+
+bool access_is_viewer(const struct identity *who)
+{
+    return identity_in_group(who, GROUP_VIEWERS);
+}
 
 bool access_is_admin(const struct identity *who)
 {
-    return identity_in_group(who, "system:masters") || identity_in_group(who, "berth:admins");
+    return (identity_in_group(who, GROUP_MASTERS) || identity_in_group(who, GROUP_ADMINS)) &&
+           !access_is_viewer(who);
 }
 
 bool access_is_known(const struct identity *who)
 {
-    return identity_in_group(who, "system:authenticated");
+    return identity_in_group(who, GROUP_KNOWN);
 }
 
 #define READ (VERB_GET | VERB_LIST | VERB_WATCH)
-
-/* What members of a namespace may do there, and what everybody known may do everywhere. */
-static const struct grant {
-    int kind;
-    unsigned member;  /* verbs in one's namespaces */
-    unsigned anybody; /* verbs in all of the cluster */
-} grants[] = {
-    {KIND_POD, VERBS_STORED, 0},
-    {KIND_JOB, VERBS_STORED, 0},
-    {KIND_TRAINING_JOB, VERBS_STORED, 0},
-    {KIND_TASK_DEFINITION, VERBS_STORED, 0},
-    {KIND_TASK, READ | VERB_DELETE | VERB_DELETE_COLLECTION, 0},
-    {KIND_CONFIG_MAP, VERBS_STORED, 0},
-    {KIND_SECRET, VERBS_STORED, 0},
-    {KIND_PVC, VERBS_STORED, 0},
-    {KIND_SERVICE, VERBS_STORED, 0},
-    {KIND_ENDPOINTS, VERBS_STORED, 0},
-    {KIND_ENDPOINT_SLICE, VERBS_STORED, 0},
-    {KIND_EVENT, READ, 0},
-    {KIND_RESOURCE_QUOTA, READ, 0},
-    {KIND_LIMIT_RANGE, READ, 0},
-    {KIND_SERVICE_ACCOUNT, READ, 0},
-    {KIND_LEASE, READ, 0},
-    {KIND_POD_METRICS, READ, 0},
-    {KIND_NAMESPACE, READ, READ},
-    {KIND_NODE, READ, READ},
-    {KIND_PRIORITY_CLASS, READ, READ},
-    {KIND_STORAGE_CLASS, READ, READ},
-    {KIND_PV, READ, READ},
-    {KIND_TASK_TEMPLATE, READ, READ},
-    {KIND_NODE_METRICS, READ, READ},
-    {KIND_SELF_SUBJECT_ACCESS_REVIEW, VERB_CREATE, VERB_CREATE},
-    {KIND_SELF_SUBJECT_RULES_REVIEW, VERB_CREATE, VERB_CREATE},
-    {KIND_SELF_SUBJECT_REVIEW, VERB_CREATE, VERB_CREATE},
-};
 
 static const struct verb_name {
     const char *name;
@@ -67,11 +39,11 @@ static unsigned verb_bit(const char *name)
     return 0;
 }
 
-static const struct grant *grant_of(int kind)
+static const struct access_grant *grant_of(int kind)
 {
-    for (size_t i = 0; i < ARRAY_LEN(grants); i++)
-        if (grants[i].kind == kind)
-            return &grants[i];
+    for (size_t i = 0; i < access_grant_count; i++)
+        if (access_grants[i].kind == kind)
+            return &access_grants[i];
     return NULL;
 }
 
@@ -126,7 +98,7 @@ bool access_shows(struct registry *registry, const struct identity *who, const s
     if (access_is_admin(who))
         return true;
     if (object->kind->id == KIND_PV)
-        return identity_in_group(who, "berth:viewers") ||
+        return access_is_viewer(who) ||
                is_member(registry, who,
                          json_string_or(json_at(object_doc(object), "spec.claimRef.namespace"), ""));
     if (object->kind->id == KIND_TASK_DEFINITION)
@@ -134,19 +106,25 @@ bool access_shows(struct registry *registry, const struct identity *who, const s
     return true;
 }
 
-/* Paths that are no resource: health and version for everybody, discovery for everybody known. */
-static bool path_allowed(const struct identity *who, const char *path)
+static bool path_allowed(const struct identity *who, const struct access *access)
 {
-    static const char *const open_paths[] = {"/healthz", "/livez", "/readyz", "/version"};
-    static const char *const known_paths[] = {"/api", "/apis", "/openapi"};
+    bool known;
+    const struct access_path *row = access_path_find(access->verb, access->path, &known);
 
-    for (size_t i = 0; i < ARRAY_LEN(open_paths); i++)
-        if (starts_with(path, open_paths[i]))
-            return true;
-    for (size_t i = 0; i < ARRAY_LEN(known_paths); i++)
-        if (starts_with(path, known_paths[i]))
-            return access_is_known(who);
-    return false;
+    switch (row ? row->who : ACCESS_ADMIN) {
+    case ACCESS_ANY:
+    case ACCESS_JOB:
+        return true;
+    case ACCESS_VIEW:
+        return access_is_known(who) || access->anonymous;
+    case ACCESS_KNOWN:
+        return access_is_known(who);
+    case ACCESS_USER:
+        return access_is_known(who) && !access_is_viewer(who);
+    case ACCESS_ADMIN:
+        break;
+    }
+    return access_is_admin(who);
 }
 
 /* Another user's work. */
@@ -194,7 +172,7 @@ static bool needs_owner(const struct identity *who, const struct access *access)
 
 static bool user_allowed(struct registry *registry, const struct identity *who, const struct access *access)
 {
-    const struct grant *grant = grant_of(access->kind->id);
+    const struct access_grant *grant = grant_of(access->kind->id);
     unsigned bit = verb_bit(access->verb);
 
     if (!grant)
@@ -222,6 +200,21 @@ static bool hides(struct registry *registry, const struct identity *who, const s
     return object && !access_shows(registry, who, object);
 }
 
+/* Viewers read everything but secrets and what runs inside of pods; logs only where a user could. */
+static bool viewer_allowed(struct registry *registry, const struct identity *who, const struct access *access)
+{
+    const struct access_grant *grant = grant_of(access->kind->id);
+    unsigned bit = verb_bit(access->verb);
+
+    if (grant && !access->kind->stored && (grant->anybody & bit))
+        return true; /* questions: who am I, what may I */
+    if (!(bit & READ) || access->kind->id == KIND_SECRET)
+        return false;
+    if (streq(access->subresource, "log"))
+        return user_allowed(registry, who, access);
+    return !*access->subresource || streq(access->subresource, "status");
+}
+
 bool access_allowed(struct registry *registry, const struct identity *who, const struct access *access)
 {
     if (access_is_admin(who))
@@ -229,13 +222,11 @@ bool access_allowed(struct registry *registry, const struct identity *who, const
     if (access->kind && access_is_known(who) && hides(registry, who, access))
         return false;
     if (!access->kind)
-        return path_allowed(who, access->path);
+        return path_allowed(who, access);
     if (!access_is_known(who))
         return false;
-    if (identity_in_group(who, "berth:viewers") && (verb_bit(access->verb) & READ) &&
-        access->kind->id != KIND_SECRET && (!*access->subresource || streq(access->subresource, "status")))
-        return true;
-    return user_allowed(registry, who, access);
+    return access_is_viewer(who) ? viewer_allowed(registry, who, access)
+                                 : user_allowed(registry, who, access);
 }
 
 int access_check(struct registry *registry, const struct identity *who, const struct access *access,
@@ -259,15 +250,22 @@ int access_check(struct registry *registry, const struct identity *who, const st
                                           who->user, access->verb, plural, kind->group, where));
 }
 
-static void add_rule(struct arena *arena, struct json *rules, unsigned verbs, const char *group,
-                     const char *plural)
+struct json *access_verbs(unsigned verbs, struct arena *arena)
 {
-    struct json *rule = json_push_object(arena, rules);
-    struct json *list = json_set_array(arena, rule, "verbs");
+    struct json *list = json_new_array(arena);
 
     for (size_t i = 0; i < ARRAY_LEN(verb_names); i++)
         if (verbs & verb_names[i].bit)
             json_push_string(arena, list, verb_names[i].name);
+    return list;
+}
+
+static void add_rule(struct arena *arena, struct json *rules, unsigned verbs, const char *group,
+                     const char *plural)
+{
+    struct json *rule = json_push_object(arena, rules), *list;
+
+    json_set(arena, rule, "verbs", *access_verbs(verbs, arena));
     list = json_set_array(arena, json_item(rules, json_len(rules) - 1), "apiGroups");
     json_push_string(arena, list, group);
     list = json_set_array(arena, json_item(rules, json_len(rules) - 1), "resources");
@@ -288,10 +286,13 @@ struct json *access_rules(struct registry *registry, const struct identity *who,
         json_push_string(arena, json_get(rule, "verbs"), "*");
         return rules;
     }
-    for (size_t i = 0; i < ARRAY_LEN(grants); i++) {
-        const struct kind *kind = kind_by_id(grants[i].kind);
-        unsigned verbs = grants[i].anybody | (member ? grants[i].member : 0);
+    for (size_t i = 0; i < access_grant_count; i++) {
+        const struct access_grant *grant = &access_grants[i];
+        const struct kind *kind = kind_by_id(grant->kind);
+        unsigned verbs = grant->anybody | (member ? grant->member : 0);
 
+        if (access_is_viewer(who))
+            verbs = !kind || kind->id == KIND_SECRET ? 0 : kind->stored ? READ : grant->anybody;
         if (kind && verbs && access_is_known(who))
             add_rule(arena, rules, verbs, kind->group, kind->plural);
     }

@@ -4,15 +4,19 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define IDENTITY_GROUPS_MAX 32
+#define IDENTITY_GROUPS_MAX 288 /* those of an account, a user and a credential together */
+
+struct os_user;
 
 struct identity {
     const char *user; /* "alice", "system:admin", "system:anonymous" */
     const char *groups[IDENTITY_GROUPS_MAX];
     unsigned group_count;
-    bool has_uid; /* the operating system's user, where one is known */
+    unsigned own_groups; /* the first ones: of the credential, not of the user's record or account */
+    bool has_uid;        /* the operating system's user, where one is known */
     uid_t uid;
     gid_t gid;
+    const struct os_user *account; /* api/directory.h; NULL: none, or it was not needed */
 };
 
 /* With whose rights something is run again: its owner's where an admin asks, so that it gets none that it did

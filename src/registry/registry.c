@@ -191,6 +191,8 @@ static int check_namespace(struct registry *registry, const struct write *write,
             "the namespace of the provided object does not match the namespace sent on the request");
     json_set_string(write->arena, meta, "namespace", ns);
     space = store_get(registry->store, KIND_NAMESPACE, "", ns);
+    if (!space && write->dry_run && write->space_to_come)
+        return 0;
     if (!space)
         return failure_not_found(write->failure, write->arena, "", "namespaces", ns);
     if (space->deleting) {

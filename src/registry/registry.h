@@ -45,6 +45,7 @@ struct write {
     bool force;              /* apply: take over conflicting fields */
     bool applied;            /* the registry's own: managedFields are right already */
     bool patched;            /* the registry's own: the document is a patched one */
+    bool space_to_come;      /* with dry_run: the namespace need not be there yet */
     bool keep_generation;    /* a change of spec that metadata.generation does not count (binding) */
     int64_t now;             /* wall clock; 0: registry asks the clock */
     struct arena *arena;     /* for everything made on the way; outlives the call's results */

@@ -297,7 +297,7 @@ def completions(*words):
 def test_completion_offers_verbs_options_and_values():
     assert {"apply", "user", "get"} <= set(completions(""))
     assert completions("ap") == ["apply"]
-    assert set(completions("user", "")) == {"add", "list"}
+    assert set(completions("user", "")) == {"add", "disable", "enable", "list", "remove"}
     assert "--dry-run" in completions("apply", "--d")
     assert completions("get", "pods", "-o", "y") == ["yaml"]
     assert "pods" in completions("get", "po")

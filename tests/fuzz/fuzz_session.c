@@ -32,8 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str rest = {(const char *)data, size}, line;
     struct http_header headers[ARRAY_LEN(names)];
     struct http_req req = {.method = "GET", .path = "/", .query = "", .headers = headers, .arena = &arena};
-    struct identity who = {0};
-    int64_t now = 0;
+    struct call call = {.api = &api, .req = &req, .arena = &arena};
+    const struct json *entry;
+    char key[65];
 
     if (!api.config.registry)
         start();
@@ -46,14 +47,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             headers[req.header_count] = (struct http_header){"X-None", ""};
         req.header_count++;
     }
-    clock_parse(str_from("2026-01-01T00:00:00Z"), &now);
-    if (page_session_identify(&api, &req, &arena, now, &who)) {
+    call.store = registry_store(api.config.registry);
+    clock_parse(str_from("2026-01-01T00:00:00Z"), &call.now);
+    entry = page_session_entry(&call, key);
+    if (entry) {
         const char *cookie = http_req_header(&req, "Cookie");
 
-        if (!cookie || !strstr(cookie, secret) || !streq(who.user, "ann"))
+        if (!cookie || !strstr(cookie, secret) || !streq(json_get_string(entry, "user"), "ann"))
             abort();
-        clock_parse(str_from("2026-01-03T00:00:00Z"), &now);
-        if (page_session_identify(&api, &req, &arena, now, &who))
+        clock_parse(str_from("2026-01-03T00:00:00Z"), &call.now);
+        if (page_session_entry(&call, key))
             abort();
     }
     return 0;

@@ -227,6 +227,23 @@ static void health(struct call *call)
     reply_text(call, "text/plain; charset=utf-8", STR("ok"));
 }
 
+/* "/api/state" is the old queue page's. */
+bool kube_serves(const struct call *call)
+{
+    static const char *const roots[] = {"/api", "/apis", "/openapi"};
+    const char *path = call->req->path;
+
+    if (streq(path, "/api/state") || starts_with(path, "/api/state/"))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(roots); i++) {
+        size_t len = strlen(roots[i]);
+
+        if (strncmp(path, roots[i], len) == 0 && (path[len] == '/' || !path[len]))
+            return true;
+    }
+    return streq(path, "/version") || is_health(path);
+}
+
 bool kube_handle(struct call *call)
 {
     const char *path = call->req->path;

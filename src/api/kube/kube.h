@@ -15,6 +15,7 @@ struct route {
 };
 
 /* True when the path is the Kubernetes API's (and the call has been or will be answered). */
+bool kube_serves(const struct call *call); /* its path is the Kubernetes API's */
 bool kube_handle(struct call *call);
 void kube_end_watches(struct api *api);
 

@@ -26,12 +26,9 @@ bool page_guard(struct call *call);
 /* Whether somebody without a name may see the queue here. */
 bool page_anonymous_may(const struct call *call);
 
-/* The identity of the request's session cookie. False: there is none, or it has ended. */
-bool page_session_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now,
-                           struct identity *who);
-
-/* What is kept of the request's session; in its arena. NULL: it has none, or it has ended. */
-struct json *page_session_entry(struct call *call);
+/* What is kept of the request's session, and under which key; in its arena. NULL: it has none, or it has
+ * ended. */
+struct json *page_session_entry(struct call *call, char key[65]);
 
 /* Of the table in rest.c. */
 void page_links_add(struct call *call, const char *id);

@@ -1,6 +1,7 @@
 /* Sessions and the links that begin them. Both are kept in the store under the hash of their secret, with the
  * identity of whoever asked for the link; what has ended is removed when the next one is made. */
 #include "api/auth.h"
+#include "api/credentials.h"
 #include "api/page/assets.h"
 #include "api/page/page.h"
 #include "api/rest/rest.h"
@@ -9,10 +10,9 @@
 
 #include <openssl/crypto.h>
 
-#define CODES_TABLE    "signin_codes"
-#define SESSIONS_TABLE "sessions"
-#define SECRET_BYTES   24
-#define SECRET_MAX     (2 * SECRET_BYTES + 1)
+#define CODES_TABLE  SIGNIN_CODES_TABLE
+#define SECRET_BYTES 24
+#define SECRET_MAX   (2 * SECRET_BYTES + 1)
 
 /* Cookies know no ports: two daemons of one machine must not take each other's. */
 static const char *cookie_name(const struct http_req *req, struct arena *arena)
@@ -61,40 +61,22 @@ static const char *csrf_of(struct str secret, struct arena *arena)
     return arena_strdup(arena, hash);
 }
 
-static struct json *entry_of(struct store *store, const char *table, struct str secret, struct arena *arena,
-                             int64_t now)
+static struct json *entry_of(struct call *call, const char *table, struct str secret)
 {
     char hash[65];
-    struct json *entry;
-    struct str stored;
-    int64_t expires;
 
     secret_hash(secret, hash);
-    stored = store_value(store, table, hash);
-    if (!stored.s || json_parse(stored, arena, &entry, NULL, NULL) < 0 ||
-        !clock_parse(json_str(json_get(entry, "expires")), &expires) || expires <= now)
-        return NULL;
-    return entry;
+    return credential_entry(call->store, table, hash, call->arena, call->now);
 }
 
-bool page_session_identify(struct api *api, const struct http_req *req, struct arena *arena, int64_t now,
-                           struct identity *who)
-{
-    struct str secret = cookie_value(req, arena);
-    struct json *entry =
-        secret.s ? entry_of(registry_store(api->config.registry), SESSIONS_TABLE, secret, arena, now) : NULL;
-
-    if (!entry)
-        return false;
-    auth_take_entry(api, entry, who);
-    return true;
-}
-
-struct json *page_session_entry(struct call *call)
+struct json *page_session_entry(struct call *call, char key[65])
 {
     struct str secret = cookie_value(call->req, call->arena);
 
-    return secret.s ? entry_of(call->store, SESSIONS_TABLE, secret, call->arena, call->now) : NULL;
+    if (!secret.s)
+        return NULL;
+    secret_hash(secret, key);
+    return credential_entry(call->store, SESSIONS_TABLE, key, call->arena, call->now);
 }
 
 struct sweep {
@@ -147,21 +129,12 @@ static int make_room(struct call *call, const char *table, const char *user, siz
                        "there are %zu open sign-ins already; wait until some have ended", sweep.left);
 }
 
-static void keep(struct call *call, const char *table, const char *secret, struct json *entry, int64_t ttl)
+static void keep(struct call *call, const char *table, const char *secret, const struct json *entry)
 {
-    CLEANUP(buf_done) struct buf text = {0};
-    char hash[65], time[CLOCK_TEXT_MAX];
+    char hash[65];
 
-    json_set_string(call->arena, entry, "created", clock_format(call->now, time));
-    json_set_string(call->arena, entry, "expires", clock_format(call->now + ttl * NSEC_PER_SEC, time));
-    json_write(&text, entry);
     secret_hash(str_from(secret), hash);
-    store_value_set(call->store, table, hash, buf_view(&text));
-}
-
-static bool is_kept_group(const char *group)
-{
-    return !streq(group, "system:authenticated") && !streq(group, "system:unauthenticated");
+    credential_keep(call, table, hash, entry);
 }
 
 static void set_url(struct call *call, struct json *answer, const char *member, const char *base,
@@ -182,7 +155,7 @@ void page_links_add(struct call *call, const char *id)
     struct json *answer = json_new_object(call->arena), *status = json_new_object(call->arena);
     const struct api_hooks *hooks = &call->api->config.hooks;
     const char *user = call->who.user, *asked;
-    char code[SECRET_MAX];
+    char code[SECRET_MAX], time[CLOCK_TEXT_MAX];
 
     (void)id;
     if (call->req->body.len && rest_body(call, &doc) < 0) {
@@ -203,13 +176,14 @@ void page_links_add(struct call *call, const char *id)
         rest_fail(call);
         return;
     }
-    json_set_string(call->arena, entry, "user", user);
     groups = json_set_array(call->arena, entry, "groups");
-    for (unsigned i = 0; streq(user, call->who.user) && i < call->who.group_count; i++)
-        if (is_kept_group(call->who.groups[i]))
-            json_push_string(call->arena, groups, call->who.groups[i]);
+    for (unsigned i = 0; streq(user, call->who.user) && i < call->who.own_groups; i++)
+        json_push_string(call->arena, groups, call->who.groups[i]);
     random_hex(code, SECRET_BYTES);
-    keep(call, CODES_TABLE, code, entry, PAGE_CODE_TTL_SEC);
+    credential_fill(call, entry, user, PAGE_CODE_TTL_SEC);
+    if (call->by.id) /* the session it becomes ends with the caller's credential, too */
+        json_set_string(call->arena, entry, "until", clock_format(call->by.expires, time));
+    keep(call, CODES_TABLE, code, entry);
     if (hooks->status)
         hooks->status(hooks->arg, call->arena, status);
     json_set_string(call->arena, answer, "code", code);
@@ -283,12 +257,36 @@ static void set_cookie(struct call *call, const char *value, long long max_age)
                                 secure ? "; Secure" : "");
 }
 
+/* A session from the entry of its code: of the same user and parent, and no longer than what made the code.
+ */
+static struct json *make_session(struct call *call, const struct json *code)
+{
+    struct json *entry = json_new_object(call->arena);
+    const struct json *parent = json_get(code, "parent");
+    int64_t until;
+
+    call->by = (struct call_by){.id = json_string(parent), .expires = INT64_MAX};
+    if (clock_parse(json_str(json_get(code, "until")), &until))
+        call->by.expires = until;
+    credential_fill(call, entry, json_string_or(json_get(code, "user"), ""), PAGE_SESSION_TTL_SEC);
+    json_set(call->arena, entry, "groups", *json_get(code, "groups"));
+    return entry;
+}
+
+static long long seconds_left(const struct call *call, const struct json *entry)
+{
+    int64_t expires = call->now;
+
+    (void)clock_parse(json_str(json_get(entry, "expires")), &expires);
+    return (expires - call->now) / NSEC_PER_SEC;
+}
+
 void page_session_add(struct call *call, const char *id)
 {
     char secret[SECRET_MAX], hash[65];
-    struct identity who = {0};
     struct json *doc, *entry;
     struct str code;
+    int taken;
 
     (void)id;
     if (rest_body(call, &doc) < 0) {
@@ -296,27 +294,28 @@ void page_session_add(struct call *call, const char *id)
         return;
     }
     code = json_str(json_get(doc, "code"));
-    entry = code.s && code.len == 2 * SECRET_BYTES
-                ? entry_of(call->store, CODES_TABLE, code, call->arena, call->now)
-                : NULL;
+    entry = code.s && code.len == 2 * SECRET_BYTES ? entry_of(call, CODES_TABLE, code) : NULL;
     if (!entry) {
         failure_set(&call->failure, call->arena, 401, "Unauthorized",
                     "it is not known, was used already, or is older than %d minutes", PAGE_CODE_TTL_SEC / 60);
         rest_fail(call);
         return;
     }
-    if (make_room(call, SESSIONS_TABLE, json_string_or(json_get(entry, "user"), ""), PAGE_SESSIONS_EACH,
-                  PAGE_SESSIONS_MAX) < 0) {
+    taken = auth_take_entry(call, entry); /* before anything is written: the call may have to wait here */
+    if (taken > 0)
+        return;
+    if (taken < 0 || make_room(call, SESSIONS_TABLE, call->who.user, PAGE_SESSIONS_EACH, PAGE_SESSIONS_MAX) < 0) {
         rest_fail(call);
         return;
     }
     secret_hash(code, hash);
     store_value_set(call->store, CODES_TABLE, hash, (struct str){0}); /* once is enough */
     random_hex(secret, SECRET_BYTES);
-    keep(call, SESSIONS_TABLE, secret, entry, PAGE_SESSION_TTL_SEC);
-    set_cookie(call, secret, PAGE_SESSION_TTL_SEC);
-    auth_take_entry(call->api, entry, &who);
-    rest_reply(call, 201, session_doc(call, &who, "session", str_from(arena_strdup(call->arena, secret))));
+    entry = make_session(call, entry);
+    keep(call, SESSIONS_TABLE, secret, entry);
+    set_cookie(call, secret, seconds_left(call, entry));
+    rest_reply(call, 201,
+               session_doc(call, &call->who, "session", str_from(arena_strdup(call->arena, secret))));
 }
 
 void page_session_end(struct call *call, const char *id)

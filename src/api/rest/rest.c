@@ -5,6 +5,7 @@
 #include "base/yaml.h"
 #include "loop/loop.h"
 #include "objects/object_doc.h"
+#include "registry/access_table.h"
 
 #include <malloc.h>
 
@@ -48,6 +49,38 @@ void rest_fail_err(struct call *call, const struct err *err)
     rest_fail(call);
 }
 
+void rest_not_allowed(struct call *call)
+{
+    failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s",
+                call->req->method, call->req->path);
+    rest_fail(call);
+}
+
+/* The table of who may what, as it is. */
+static void rest_access(struct call *call, const char *id)
+{
+    struct json *doc = json_new_object(call->arena), *list = json_set_array(call->arena, doc, "paths"), *row;
+
+    (void)id;
+    for (size_t i = 0; i < access_path_count; i++) {
+        row = json_push_object(call->arena, list);
+        json_set_string(call->arena, row, "method", access_paths[i].method);
+        json_set_string(call->arena, row, "path", access_paths[i].path);
+        json_set_string(call->arena, row, "who", access_who_name(access_paths[i].who));
+    }
+    list = json_set_array(call->arena, doc, "kinds");
+    for (size_t i = 0; i < access_grant_count; i++) {
+        const struct kind *kind = kind_by_id(access_grants[i].kind);
+
+        row = json_push_object(call->arena, list);
+        json_set_string(call->arena, row, "group", kind->group);
+        json_set_string(call->arena, row, "resource", kind->plural);
+        json_set(call->arena, row, "members", *access_verbs(access_grants[i].member, call->arena));
+        json_set(call->arena, row, "everybody", *access_verbs(access_grants[i].anybody, call->arena));
+    }
+    rest_reply(call, 200, doc);
+}
+
 static void rest_status(struct call *call, const char *id)
 {
     struct json *doc = json_new_object(call->arena);
@@ -78,119 +111,89 @@ static void rest_status(struct call *call, const char *id)
     call_reply_json(call, 200, doc);
 }
 
-enum rest_who {
-    REST_ANY,   /* everybody */
-    REST_VIEW,  /* everybody known, and others where the setting `anonymous` says so */
-    REST_KNOWN, /* everybody known */
-    REST_ADMIN,
-};
-
+/* Who may is in registry/access_table.c: a route without a row there is not reached. */
 static const struct rest_route {
     const char *method;
     const char *path; /* '*' takes a segment as id, '**' one or two (NAME, NAMESPACE/NAME) */
-    enum rest_who who;
     void (*handle)(struct call *call, const char *id);
 } routes[] = {
-    {"GET", "/v1/openapi.json", REST_ANY, rest_openapi},
-    {"GET", "/v1/status", REST_KNOWN, rest_status},
-    {"GET", "/v1/backup", REST_ADMIN, rest_backup},
-    {"POST", "/v1/apply", REST_KNOWN, rest_apply},
-    {"GET", "/v1/users", REST_ADMIN, rest_users_list},
-    {"POST", "/v1/users", REST_ADMIN, rest_users_add},
-    {"GET", "/v1/tokens", REST_KNOWN, rest_tokens_list},
-    {"POST", "/v1/tokens", REST_KNOWN, rest_tokens_add},
-    {"DELETE", "/v1/tokens/*", REST_KNOWN, rest_tokens_revoke},
-    {"POST", "/v1/kubeconfig", REST_KNOWN, rest_kubeconfig},
-    {"GET", "/v1/task-templates", REST_KNOWN, rest_templates_list},
-    {"POST", "/v1/task-templates", REST_ADMIN, rest_templates_add},
-    {"GET", "/v1/task-templates/*", REST_KNOWN, rest_templates_show},
-    {"PUT", "/v1/task-templates/*", REST_ADMIN, rest_templates_put},
-    {"DELETE", "/v1/task-templates/*", REST_ADMIN, rest_templates_delete},
-    {"GET", "/v1/task-definitions", REST_KNOWN, rest_definitions_list},
-    {"POST", "/v1/task-definitions", REST_KNOWN, rest_definitions_add},
-    {"GET", "/v1/task-definitions/**/schema", REST_KNOWN, rest_definitions_schema},
-    {"GET", "/v1/task-definitions/**", REST_KNOWN, rest_definitions_show},
-    {"PUT", "/v1/task-definitions/**", REST_KNOWN, rest_definitions_put},
-    {"DELETE", "/v1/task-definitions/**", REST_KNOWN, rest_definitions_delete},
-    {"GET", "/v1/jobs", REST_KNOWN, rest_jobs_list},
-    {"POST", "/v1/jobs", REST_KNOWN, rest_jobs_add},
-    {"GET", "/v1/jobs/**/logs", REST_KNOWN, rest_jobs_logs},
-    {"POST", "/v1/jobs/**/rerun", REST_KNOWN, rest_jobs_rerun},
-    {"GET", "/v1/jobs/**", REST_KNOWN, rest_jobs_show},
-    {"DELETE", "/v1/jobs/**", REST_KNOWN, rest_jobs_delete},
-    {"POST", "/v1/render", REST_KNOWN, rest_render},
-    {"GET", "/v1/queue", REST_VIEW, rest_queue_list},
-    {"GET", "/v1/queue/stream", REST_VIEW, rest_queue_stream},
-    {"GET", "/v1/queue/**/why", REST_VIEW, rest_queue_why},
-    {"GET", "/v1/queue/**/logs", REST_KNOWN, rest_queue_logs},
-    {"POST", "/v1/queue/**/cancel", REST_KNOWN, rest_queue_cancel},
-    {"POST", "/v1/queue/**/priority", REST_KNOWN, rest_queue_priority},
-    {"POST", "/v1/queue/**/claim", REST_KNOWN, rest_queue_claim},
-    {"POST", "/v1/queue/**/rerun", REST_KNOWN, rest_queue_rerun},
-    {"GET", "/v1/queue/**", REST_VIEW, rest_queue_show},
-    {"GET", "/v1/nodes", REST_VIEW, rest_nodes},
-    {"GET", "/v1/nodes/timeline", REST_VIEW, rest_nodes_timeline},
-    {"GET", "/v1/history", REST_VIEW, rest_history},
-    {"GET", "/v1/usage", REST_VIEW, rest_usage},
-    {"GET", "/v1/inbox", REST_KNOWN, rest_inbox_list},
-    {"POST", "/v1/inbox/seen", REST_KNOWN, rest_inbox_seen},
-    {"GET", "/v1/notify", REST_KNOWN, rest_notify_show},
-    {"PUT", "/v1/notify", REST_KNOWN, rest_notify_set},
-    {"POST", "/v1/notify/test", REST_KNOWN, rest_notify_test},
-    {"GET", "/api/state", REST_VIEW, rest_old_state},
-    {"GET", "/describe/**", REST_KNOWN, rest_old_describe},
-    {"GET", "/v1/page/session", REST_ANY, page_session_get},
-    {"POST", "/v1/page/session", REST_ANY, page_session_add},
-    {"DELETE", "/v1/page/session", REST_ANY, page_session_end},
-    {"POST", "/v1/page/links", REST_KNOWN, page_links_add},
-    {"GET", "/v1/train/options", REST_VIEW, page_train_options},
+    {"GET", "/v1/openapi.json", rest_openapi},
+    {"GET", "/v1/status", rest_status},
+    {"GET", "/v1/backup", rest_backup},
+    {"POST", "/v1/apply", rest_apply},
+    {"GET", "/v1/access", rest_access},
+    {"GET", "/v1/users", rest_users_list},
+    {"POST", "/v1/users", rest_users_add},
+    {"GET", "/v1/users/*", rest_users_show},
+    {"PATCH", "/v1/users/*", rest_users_change},
+    {"DELETE", "/v1/users/*", rest_users_remove},
+    {"GET", "/v1/tokens", rest_tokens_list},
+    {"POST", "/v1/tokens", rest_tokens_add},
+    {"DELETE", "/v1/tokens/*", rest_tokens_revoke},
+    {"POST", "/v1/kubeconfig", rest_kubeconfig},
+    {"GET", "/v1/certificates", rest_certificates_list},
+    {"POST", "/v1/certificates/*/renew", rest_certificates_renew},
+    {"DELETE", "/v1/certificates/*", rest_certificates_revoke},
+    {"GET", "/v1/task-templates", rest_templates_list},
+    {"POST", "/v1/task-templates", rest_templates_add},
+    {"GET", "/v1/task-templates/*", rest_templates_show},
+    {"PUT", "/v1/task-templates/*", rest_templates_put},
+    {"DELETE", "/v1/task-templates/*", rest_templates_delete},
+    {"GET", "/v1/task-definitions", rest_definitions_list},
+    {"POST", "/v1/task-definitions", rest_definitions_add},
+    {"GET", "/v1/task-definitions/**/schema", rest_definitions_schema},
+    {"GET", "/v1/task-definitions/**", rest_definitions_show},
+    {"PUT", "/v1/task-definitions/**", rest_definitions_put},
+    {"DELETE", "/v1/task-definitions/**", rest_definitions_delete},
+    {"GET", "/v1/jobs", rest_jobs_list},
+    {"POST", "/v1/jobs", rest_jobs_add},
+    {"GET", "/v1/jobs/**/logs", rest_jobs_logs},
+    {"POST", "/v1/jobs/**/rerun", rest_jobs_rerun},
+    {"GET", "/v1/jobs/**", rest_jobs_show},
+    {"DELETE", "/v1/jobs/**", rest_jobs_delete},
+    {"POST", "/v1/render", rest_render},
+    {"GET", "/v1/queue", rest_queue_list},
+    {"GET", "/v1/queue/stream", rest_queue_stream},
+    {"GET", "/v1/queue/**/why", rest_queue_why},
+    {"GET", "/v1/queue/**/logs", rest_queue_logs},
+    {"POST", "/v1/queue/**/cancel", rest_queue_cancel},
+    {"POST", "/v1/queue/**/priority", rest_queue_priority},
+    {"POST", "/v1/queue/**/claim", rest_queue_claim},
+    {"POST", "/v1/queue/**/rerun", rest_queue_rerun},
+    {"GET", "/v1/queue/**", rest_queue_show},
+    {"GET", "/v1/nodes", rest_nodes},
+    {"GET", "/v1/nodes/timeline", rest_nodes_timeline},
+    {"GET", "/v1/history", rest_history},
+    {"GET", "/v1/usage", rest_usage},
+    {"GET", "/v1/inbox", rest_inbox_list},
+    {"POST", "/v1/inbox/seen", rest_inbox_seen},
+    {"GET", "/v1/notify", rest_notify_show},
+    {"PUT", "/v1/notify", rest_notify_set},
+    {"POST", "/v1/notify/test", rest_notify_test},
+    {"GET", "/api/state", rest_old_state},
+    {"GET", "/describe/**", rest_old_describe},
+    {"GET", "/v1/page/session", page_session_get},
+    {"POST", "/v1/page/session", page_session_add},
+    {"DELETE", "/v1/page/session", page_session_end},
+    {"POST", "/v1/page/links", page_links_add},
+    {"GET", "/v1/train/options", page_train_options},
 };
 
-/* The text before the rest of the pattern, as id; NULL: it does not match. */
-static const char *match_id(struct arena *arena, const char *path, size_t segments, const char *rest)
+/* The decoded id of a path; NULL: it is none. */
+static const char *decode_id(struct arena *arena, struct str id)
 {
-    size_t path_len = strlen(path), rest_len = strlen(rest), len, slashes = 0;
     CLEANUP(buf_done) struct buf text = {0};
 
-    if (path_len <= rest_len || !streq(path + path_len - rest_len, rest))
-        return NULL;
-    len = path_len - rest_len;
-    for (size_t i = 0; i < len; i++)
-        slashes += path[i] == '/';
-    if (slashes >= segments || path[0] == '/' || path[len - 1] == '/' ||
-        !buf_url_decode(&text, (struct str){path, len}, false) || memchr(text.data, '\0', text.len))
+    if (!id.len)
+        return "";
+    if (!buf_url_decode(&text, id, false) || memchr(text.data, '\0', text.len))
         return NULL;
     return arena_strndup(arena, text.data, text.len);
 }
 
-static bool path_matches(struct arena *arena, const char *pattern, const char *path, const char **id)
+static bool is_method(const char *method, const struct call *call)
 {
-    const char *star = strchr(pattern, '*');
-    size_t len = star ? (size_t)(star - pattern) : 0;
-
-    *id = "";
-    if (!star)
-        return streq(pattern, path);
-    if (strncmp(pattern, path, len) != 0)
-        return false;
-    *id =
-        star[1] == '*' ? match_id(arena, path + len, 2, star + 2) : match_id(arena, path + len, 1, star + 1);
-    return *id != NULL;
-}
-
-static bool may(const struct call *call, enum rest_who who)
-{
-    switch (who) {
-    case REST_ANY:
-        return true;
-    case REST_VIEW:
-        return access_is_known(&call->who) || page_anonymous_may(call);
-    case REST_KNOWN:
-        return access_is_known(&call->who);
-    case REST_ADMIN:
-        break;
-    }
-    return access_is_admin(&call->who);
+    return streq(method, call->req->method);
 }
 
 bool rest_handle(struct call *call)
@@ -200,27 +203,19 @@ bool rest_handle(struct call *call)
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
         const struct rest_route *route = &routes[i];
         const char *id;
+        struct str raw;
 
-        if (!path_matches(call->arena, route->path, call->req->path, &id))
+        if (!access_pattern(route->path, call->req->path, &raw) || !(id = decode_id(call->arena, raw)))
             continue;
         known_path = true;
-        if (!streq(route->method, call->req->method))
+        if (!is_method(route->method, call))
             continue;
-        if (!may(call, route->who)) {
-            failure_set(&call->failure, call->arena, 403, "Forbidden",
-                        "forbidden: User \"%s\" cannot %s path \"%s\"", call->who.user, route->method,
-                        call->req->path);
-            rest_fail(call);
-        } else {
-            route->handle(call, id);
-        }
+        route->handle(call, id);
         return true;
     }
     if (!known_path)
         return call->api->config.hooks.rest &&
                call->api->config.hooks.rest(call->api->config.hooks.arg, call);
-    failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s",
-                call->req->method, call->req->path);
-    rest_fail(call);
+    rest_not_allowed(call);
     return true;
 }

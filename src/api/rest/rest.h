@@ -3,9 +3,10 @@
 
 #include "api/call.h"
 
-bool rest_handle(struct call *call);    /* true when the path is one of ours */
-void rest_end_streams(struct api *api); /* of the queue */
-void rest_fail(struct call *call);      /* call->failure as {"error", "code", "details"} */
+bool rest_handle(struct call *call);      /* true when the path is one of ours */
+void rest_end_streams(struct api *api);   /* of the queue */
+void rest_fail(struct call *call);        /* call->failure as {"error", "code", "details"} */
+void rest_not_allowed(struct call *call); /* 405 */
 void rest_fail_err(struct call *call, const struct err *err);
 /* As call_reply_json, for nobody's cache. */
 void rest_reply(struct call *call, int status, const struct json *doc);
@@ -16,10 +17,23 @@ void rest_apply(struct call *call, const char *id);
 /* users.c */
 void rest_users_list(struct call *call, const char *id);
 void rest_users_add(struct call *call, const char *id);
+void rest_users_show(struct call *call, const char *id);
+void rest_users_change(struct call *call, const char *id);
+void rest_users_remove(struct call *call, const char *id);
+int rest_user_name(struct call *call, const char *name, const char **ret);      /* -1: 400 */
+int rest_groups(struct call *call, const struct json *list, struct json **ret); /* -1: 400 */
+/* credentials.c */
 void rest_tokens_list(struct call *call, const char *id);
 void rest_tokens_add(struct call *call, const char *id);
 void rest_tokens_revoke(struct call *call, const char *id);
 void rest_kubeconfig(struct call *call, const char *id);
+void rest_certificates_list(struct call *call, const char *id);
+void rest_certificates_renew(struct call *call, const char *id);
+void rest_certificates_revoke(struct call *call, const char *id);
+/* Makes a certificate and adds "kubeconfig" and "certificate" to the answer. family: the entry of the
+ * certificate it renews; NULL: it is a new one. */
+int rest_write_kubeconfig(struct call *call, const char *user, const struct json *groups, const char *ns,
+                          const struct json *family, struct json *answer);
 
 /* queue.c, queue_logs.c, queue_stream.c */
 void rest_queue_list(struct call *call, const char *id);

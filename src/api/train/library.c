@@ -55,12 +55,19 @@ static bool is_pod_of(const struct call *call, const char *job)
     return false;
 }
 
+/* 1: the call goes on later. */
 static int check_caller(struct train *train, struct call *call, const char *job)
 {
-    if (has_token(train, call, job) || (!http_req_header(call->req, "Authorization") && is_pod_of(call, job)))
+    int identified;
+
+    if (has_token(train, call, job) ||
+        (!http_req_header(call->req, "Authorization") && is_pod_of(call, job))) {
+        call->by = (struct call_by){.how = HOW_JOB, .id = job, .expires = INT64_MAX};
         return 0;
-    if (auth_identify(call->api, call->req, call->arena, call->now, &call->who, &call->failure) < 0)
-        return -1;
+    }
+    identified = auth_identify(call);
+    if (identified != 0)
+        return identified;
     if (access_is_known(&call->who) && queue_may(train->config.queue, &call->who, job, true))
         return 0;
     return failure_set(&call->failure, call->arena, 403, "Forbidden",
@@ -248,6 +255,7 @@ static int run(struct train *train, struct call *call, const struct library_rout
     struct library_call c = {.train = train, .call = call};
     struct err err = {0};
     struct json *body = NULL;
+    int identified;
 
     if (!streq(call->req->method, route->method))
         return failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s",
@@ -257,8 +265,9 @@ static int run(struct train *train, struct call *call, const struct library_rout
                            "there is no queue on this server");
     if (queue_find(train->config.queue, id, NULL, call->arena, &c.job, &err) < 0)
         return failure_from_err(&call->failure, call->arena, &err);
-    if (check_caller(train, call, c.job) < 0)
-        return -1;
+    identified = check_caller(train, call, c.job);
+    if (identified != 0)
+        return identified;
     if (streq(route->method, "POST") && read_body(call, &body) < 0)
         return -1;
     c.body = body;

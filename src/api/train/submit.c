@@ -2,6 +2,7 @@
 #include "api/auth.h"
 #include "api/rest/rest.h"
 #include "api/train/internal.h"
+#include "api/users.h"
 #include "objects/names.h"
 #include "objects/train_options.h"
 #include "queue/queue.h"
@@ -9,19 +10,13 @@
 #define NAMES_MAX       1000 /* jobs of one name */
 #define NAME_ANNOTATION "berth.dev/job-name"
 
-/* A user's own namespace is made when it is first needed. */
-static int need_namespace(struct call *call, const char *ns)
+/* A user's own namespace is made when it is first needed, as `berth user add` makes it. Somebody who only
+ * tries something gets none. */
+static int need_namespace(struct call *call, const char *ns, bool dry_run)
 {
-    struct write write = {
-        .arena = call->arena, .failure = &call->failure, .now = call->now, .manager = "berth"};
-    struct json *doc;
-    struct written written;
-
     if (!streq(ns, call->who.user) || store_get(call->store, KIND_NAMESPACE, "", ns))
         return 0;
-    doc = json_new_object(call->arena);
-    json_set_string(call->arena, json_set_object(call->arena, doc, "metadata"), "name", ns);
-    return registry_create(call->registry, &write, kind_by_id(KIND_NAMESPACE), "", doc, &written);
+    return dry_run ? 0 : user_provision(call, ns);
 }
 
 /* "net", or "net-2" where there is a net already: people give one name to many attempts. */
@@ -134,12 +129,10 @@ static int take_username(struct call *call, const struct train_request *request)
         return failure_set(&call->failure, call->arena, 403, "Forbidden",
                            "username is '%s', but you are '%s': leave it out", request->username,
                            call->who.user);
-    if (auth_as(call->api, request->username, &call->who) < 0)
-        return failure_bad_request(&call->failure, call->arena, "username: '%s' is nobody's name",
-                                   request->username);
-    return 0;
+    return auth_as(call, request->username);
 }
 
+/* 1: the call goes on later. */
 static int submit(struct train *train, struct call *call, bool older)
 {
     const struct kind *kind = kind_by_id(KIND_TRAINING_JOB);
@@ -148,6 +141,7 @@ static int submit(struct train *train, struct call *call, bool older)
     struct write write = {.who = &call->who,
                           .manager = "berth",
                           .dry_run = query_bool(call, "dryRun"),
+                          .space_to_come = true,
                           .now = call->now,
                           .arena = call->arena,
                           .warnings = call->warnings,
@@ -157,17 +151,19 @@ static int submit(struct train *train, struct call *call, bool older)
     struct err err = {0};
     struct json *body;
     const char *ns, *name;
+    int taken;
 
     if (rest_body(call, &body) < 0)
         return -1;
     if (train_request_read(call->arena, body, &request, &err) < 0)
         return failure_from_err(&call->failure, call->arena, &err);
-    if (take_username(call, &request) < 0)
-        return -1;
+    taken = take_username(call, &request);
+    if (taken != 0)
+        return taken;
     ns = request.ns && *request.ns ? request.ns : access_is_admin(&call->who) ? "default" : call->who.user;
     access.ns = ns;
     if (access_check(call->registry, &call->who, &access, call->arena, &call->failure) < 0 ||
-        need_namespace(call, ns) < 0 || free_name(call, ns, request.name, &name) < 0 ||
+        need_namespace(call, ns, write.dry_run) < 0 || free_name(call, ns, request.name, &name) < 0 ||
         registry_create(call->registry, &write, kind, ns, make_doc(call, &request, ns, name), &written) < 0)
         return -1;
     if (write.dry_run)
@@ -186,7 +182,7 @@ void train_submit(struct train *train, struct call *call, bool older)
     else if (!streq(call->req->method, "POST"))
         failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s",
                     call->req->method, call->req->path);
-    else if (submit(train, call, older) == 0)
+    else if (submit(train, call, older) >= 0)
         return;
     rest_fail(call);
 }

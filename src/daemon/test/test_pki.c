@@ -192,12 +192,12 @@ static void test_client_certificate_has_user_groups_and_the_authoritys_signature
 {
     static const char *const groups[] = {"system:masters", "lab"};
     CLEANUP(pki_free) struct pki *pki = open_ok(*state, NULL, NOW);
-    CLEANUP(pki_pair_done) struct pki_pair pair = {{0}, {0}};
+    CLEANUP(pki_pair_done) struct pki_pair pair = {0};
     struct err err = {0};
     char subject[256];
     X509 *cert, *ca = parse_cert(pki_ca_pem(pki));
 
-    assert_int_equal(pki_issue_client(pki, "alice", groups, 2, NOW, &pair, &err), 0);
+    assert_int_equal(pki_issue_client(pki, "alice", groups, 2, NOW, 0, &pair, &err), 0);
     cert = parse_cert(pair.cert.data);
     X509_NAME_oneline(X509_get_subject_name(cert), subject, sizeof(subject));
     assert_string_equal(subject, "/O=system:masters/O=lab/CN=alice");
@@ -215,12 +215,12 @@ static void test_client_names_are_checked(void **state)
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"; /* 65 */
     static const char *const bad[] = {"", "a\nb", "\xff", long_name};
     CLEANUP(pki_free) struct pki *pki = open_ok(*state, NULL, NOW);
-    struct pki_pair pair = {{0}, {0}};
+    struct pki_pair pair = {0};
 
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         struct err err = {0};
 
-        assert_int_equal(pki_issue_client(pki, bad[i], NULL, 0, NOW, &pair, &err), -1);
+        assert_int_equal(pki_issue_client(pki, bad[i], NULL, 0, NOW, 0, &pair, &err), -1);
         assert_int_equal(err.code, ERR_INVALID);
     }
 }
