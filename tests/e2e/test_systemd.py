@@ -20,6 +20,15 @@ def test_pods_outlive_the_daemon():
     private = [key for key in unit if key.startswith(("Private", "Protect", "ReadOnly", "ReadWrite", "Inaccessible",
                                                       "Bind", "Temporary", "RootDirectory", "MountFlags", "Dynamic"))]
     assert private == []  # each would give the daemon a mount namespace of its own
+    inherited = [key for key in unit if key.startswith(("SystemCall", "Restrict", "NoNew", "Capability", "Lock", "MemoryDeny",
+                                                        "SecureBits", "Limit")) and key != "LimitNOFILE"]
+    assert inherited == []  # pods would inherit them, and keep them after the daemon
+
+
+def test_a_reload_is_a_hangup_and_the_keyring_is_the_daemons_own():
+    unit = settings()
+    assert unit["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert (unit["KeyringMode"], unit["NotifyAccess"], unit["UMask"]) == ("private", "main", "0022")
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="there is no systemd-analyze")
