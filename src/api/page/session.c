@@ -304,7 +304,8 @@ void page_session_add(struct call *call, const char *id)
     taken = auth_take_entry(call, entry); /* before anything is written: the call may have to wait here */
     if (taken > 0)
         return;
-    if (taken < 0 || make_room(call, SESSIONS_TABLE, call->who.user, PAGE_SESSIONS_EACH, PAGE_SESSIONS_MAX) < 0) {
+    if (taken < 0 ||
+        make_room(call, SESSIONS_TABLE, call->who.user, PAGE_SESSIONS_EACH, PAGE_SESSIONS_MAX) < 0) {
         rest_fail(call);
         return;
     }

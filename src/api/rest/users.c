@@ -2,9 +2,9 @@
  * with the lab's default quota and limits where they are new. */
 #include "api/users.h"
 
-#include "api/directory.h"
 #include "api/auth.h"
 #include "api/credentials.h"
+#include "api/directory.h"
 #include "api/rest/rest.h"
 #include "base/clock.h"
 #include "base/map.h"
