@@ -15,6 +15,7 @@ static const char *const keys[][2] = {
     {"user_values_description", "userValuesDescription"},
     {"user_values_example", "userValuesExample"},
     {"system_values", "systemValues"},
+    {"overridable_values", "overridableValues"},
     {"application", "application"},
 };
 
@@ -143,29 +144,23 @@ const struct object *tasks_find_definition(struct tasks *tasks, const char *ns, 
                                            struct arena *arena, struct failure *failure)
 {
     const char *slash = strchr(name, '/');
-    const struct object *found = NULL;
-    size_t count = 0;
+    const struct object *found;
 
     if (slash) {
         found = find_in(tasks, arena_strndup(arena, name, (size_t)(slash - name)), slash + 1, arena);
-    } else {
-        found = find_in(tasks, ns, name, arena);
         if (!found)
-            found = find_in(tasks, "default", name, arena);
-        if (!found)
-            OBJECTS_EACH(store_list(tasks->store, KIND_TASK_DEFINITION, NULL), it)
-                if (is_named(*it, name, arena)) {
-                    found = *it;
-                    count++;
-                }
+            failure_set(failure, arena, 404, "NotFound", "there is no task definition \"%s\"", name);
+        return found;
     }
-    if (count > 1) {
-        failure_set(failure, arena, 409, "Conflict",
-                    "several namespaces have a task definition \"%s\": say which as NAMESPACE/NAME", name);
-        return NULL;
-    }
+    /* Anybody could register that name elsewhere, and have their command run by whoever mistypes one. */
+    found = find_in(tasks, ns, name, arena);
     if (!found)
-        failure_set(failure, arena, 404, "NotFound", "there is no task definition \"%s\"", name);
+        found = find_in(tasks, "default", name, arena);
+    if (!found)
+        failure_set(failure, arena, 404, "NotFound",
+                    "there is no task definition \"%s\" in namespace \"%s\"%s: one of another namespace is "
+                    "named as NAMESPACE/NAME",
+                    name, ns, streq(ns, "default") ? "" : " or \"default\"");
     return found;
 }
 
@@ -186,7 +181,7 @@ static int try_example(struct tasks *tasks, const struct object *template, const
     if (!json_len(values))
         return 0;
     if (fill_values(tasks, spec, values, EXAMPLE, json_string_or(json_get(spec, "creator"), ""), false, arena,
-                    &filled, failure) < 0 ||
+                    &filled, NULL, failure) < 0 ||
         render_template(tasks, template, filled.values, arena, &text, failure) < 0 ||
         tasks_documents(buf_view(&text), arena, &docs, failure) < 0 ||
         check_documents(tasks, &request, docs, arena, failure) < 0)
@@ -214,6 +209,9 @@ static int admit_definition(struct tasks *tasks, const struct write *write, cons
     for (size_t i = 0; i < ARRAY_LEN(yaml); i++)
         if (values_read(json_get(spec, yaml[i][0]), write->arena, &values, &err) < 0)
             return failure_set(write->failure, write->arena, 422, "Invalid", "%s: %s", yaml[i][1], err.msg);
+    if (json_len(json_get(spec, "overridableValues")) > VALUES_PATHS_MAX)
+        return failure_set(write->failure, write->arena, 422, "Invalid",
+                           "overridable_values: more than %d paths", VALUES_PATHS_MAX);
     return try_example(tasks, template, spec, ns, write->arena, write->failure);
 }
 

@@ -1,5 +1,6 @@
-/* From filled values to what a template gets: system values below, `global` and `configs` above. Secrets (the
- * headers of callbacks) are taken out on the way: neither template nor task sees them. */
+/* From filled values to what a template gets: the user's values, the system's over them, `global` and
+ * `configs` above. Secrets (the headers of callbacks) are taken out on the way: neither template nor task
+ * sees them. */
 #include "notify/webhook.h"
 #include "tasks/internal.h"
 #include "tasks/values.h"
@@ -131,11 +132,41 @@ static const char *scalar_text(const struct json *value, const char *fallback, s
     return arena_strndup(arena, text.data, text.len);
 }
 
+static struct json *merge(const struct json *spec, const struct json *system, const struct json *user,
+                          struct arena *arena, struct json *locked)
+{
+    return values_lock(arena, system, user, json_get(spec, "overridableValues"), locked);
+}
+
+static void warn_locked(const struct json *locked, struct arena *arena, struct json *warnings)
+{
+    JSON_EACH(locked, it)
+        json_push_string(arena, warnings,
+                         arena_printf(arena, "%s: the task definition sets this value, yours is not used",
+                                      json_string(it)));
+}
+
+static void add_own(struct json *values, const struct filled *filled, const char *release,
+                    struct arena *arena)
+{
+    struct json *global = make_global(filled, values, release, arena), *configs = json_new_object(arena);
+
+    json_set(arena, configs, "global", values_quoted(global, arena));
+    json_set(arena, configs, "dataset", values_quoted(make_dataset(values, arena), arena));
+    json_set(arena, configs, "process",
+             values_quoted(json_is(json_get(values, "process"), JSON_NULL) || !json_get(values, "process")
+                               ? json_new_object(arena)
+                               : json_get(values, "process"),
+                           arena));
+    json_set(arena, values, "global", *global);
+    json_set(arena, values, "configs", *configs);
+}
+
 int fill_values(struct tasks *tasks, const struct json *spec, struct json *user, const char *release,
                 const char *fallback_creator, bool check_callbacks, struct arena *arena, struct filled *ret,
-                struct failure *failure)
+                struct json *warnings, struct failure *failure)
 {
-    struct json *description, *system, *configs, *global;
+    struct json *description, *system, *locked = json_new_array(arena);
     struct err err = {0};
 
     if (values_read(json_get(spec, "userValuesDescription"), arena, &description, &err) < 0 ||
@@ -150,18 +181,11 @@ int fill_values(struct tasks *tasks, const struct json *spec, struct json *user,
     ret->application =
         scalar_text(json_get(user, "application"), json_string_or(json_get(spec, "application"), ""), arena);
     ret->creator = scalar_text(json_get(user, "creator"), fallback_creator, arena);
-    ret->values = values_merge(arena, system, user);
-    global = make_global(ret, ret->values, release, arena);
-    configs = json_new_object(arena);
-    json_set(arena, configs, "global", values_quoted(global, arena));
-    json_set(arena, configs, "dataset", values_quoted(make_dataset(ret->values, arena), arena));
-    json_set(arena, configs, "process",
-             values_quoted(json_is(json_get(ret->values, "process"), JSON_NULL) ||
-                                   !json_get(ret->values, "process")
-                               ? json_new_object(arena)
-                               : json_get(ret->values, "process"),
-                           arena));
-    json_set(arena, ret->values, "global", *global);
-    json_set(arena, ret->values, "configs", *configs);
+    ret->values = merge(spec, system, user, arena, locked);
+    ret->hidden = merge(spec, values_hidden(arena, system), user, arena, NULL);
+    if (warnings)
+        warn_locked(locked, arena, warnings);
+    add_own(ret->values, ret, release, arena);
+    add_own(ret->hidden, ret, release, arena);
     return 0;
 }

@@ -41,13 +41,14 @@ struct filled {
     const char *task_def;                       /* as registered */
     const char *application, *creator;
     struct json *values;    /* what the template gets */
+    struct json *hidden;    /* the same, for those who may not read the system's values */
     struct json *shown;     /* the user's values without secrets */
     struct json *callbacks; /* [{"url", "headers"}] with secrets */
 };
 /* Checks what is required and builds global and configs. spec: of the definition. */
 int fill_values(struct tasks *tasks, const struct json *spec, struct json *user, const char *release,
                 const char *fallback_creator, bool check_callbacks, struct arena *arena, struct filled *ret,
-                struct failure *failure);
+                struct json *warnings, struct failure *failure);
 
 /* define.c */
 int define_admit(void *tasks, const struct write *write, const struct kind *kind, const char *ns,

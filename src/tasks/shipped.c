@@ -1,29 +1,33 @@
 /* The templates that come with Berth. They are objects like any other from the first start on: an admin
  * replaces or deletes them, and they stay as the admin left them.
  *
+ * Every value is written with tojson: whatever stands in it, it stays one value. Templates of an earlier
+ * version that nobody has changed are replaced by those of this one.
+ *
  * nodeSelector and resources are taken from the values where given; a tag is optional, since `host` (this
  * machine's own root) has none. */
+#include "objects/object_doc.h"
 #include "tasks/internal.h"
 
 #define JOB_HEAD                                                                                             \
     "apiVersion: batch/v1\n"                                                                                 \
     "kind: Job\n"                                                                                            \
     "metadata:\n"                                                                                            \
-    "  name: \"{{ global.release }}\"\n"                                                                     \
+    "  name: {{ global.release | string | tojson }}\n"                                                       \
     "  labels:\n"                                                                                            \
-    "    taskDef: \"{{ global.taskDef }}\"\n"                                                                \
-    "    release: \"{{ global.release }}\"\n"                                                                \
-    "    application: \"{{ global.application }}\"\n"                                                        \
-    "    creator: \"{{ global.creator }}\"\n"                                                                \
+    "    taskDef: {{ global.taskDef | string | tojson }}\n"                                                  \
+    "    release: {{ global.release | string | tojson }}\n"                                                  \
+    "    application: {{ global.application | string | tojson }}\n"                                          \
+    "    creator: {{ global.creator | string | tojson }}\n"                                                  \
     "    mltask: mltask\n"                                                                                   \
     "spec:\n"                                                                                                \
     "  backoffLimit: 0\n"                                                                                    \
     "  template:\n"                                                                                          \
     "    metadata:\n"                                                                                        \
     "      labels:\n"                                                                                        \
-    "        taskDef: \"{{ global.taskDef }}\"\n"                                                            \
-    "        release: \"{{ global.release }}\"\n"                                                            \
-    "        application: \"{{ global.application }}\"\n"                                                    \
+    "        taskDef: {{ global.taskDef | string | tojson }}\n"                                              \
+    "        release: {{ global.release | string | tojson }}\n"                                              \
+    "        application: {{ global.application | string | tojson }}\n"                                      \
     "        mltask: mltask\n"                                                                               \
     "    spec:\n"                                                                                            \
     "      restartPolicy: Never\n"
@@ -32,18 +36,18 @@
     "{%- if nodeSelector is defined and nodeSelector %}\n"                                                   \
     "      nodeSelector:\n"                                                                                  \
     "{%- for key, value in nodeSelector.items() %}\n"                                                        \
-    "        {{ key }}: \"{{ value }}\"\n"                                                                   \
+    "        {{ key | string | tojson }}: {{ value | string | tojson }}\n"                                   \
     "{%- endfor %}\n"                                                                                        \
     "{%- endif %}\n"
 
-#define IMAGE "\"{{ image.repository }}{% if image.tag %}:{{ image.tag }}{% endif %}\"\n"
+#define IMAGE "{{ (image.repository ~ (':' ~ image.tag if image.tag else '')) | tojson }}\n"
 
 #define CONFIG_AND_CLAIM                                                                                     \
     "{% if configs is defined %}\n"                                                                          \
     "apiVersion: v1\n"                                                                                       \
     "kind: ConfigMap\n"                                                                                      \
     "metadata:\n"                                                                                            \
-    "  name: \"{{ global.release }}\"\n"                                                                     \
+    "  name: {{ global.release | string | tojson }}\n"                                                       \
     "  labels:\n"                                                                                            \
     "    mltask: mltask\n"                                                                                   \
     "data:\n"                                                                                                \
@@ -55,17 +59,17 @@
     "apiVersion: v1\n"                                                                                       \
     "kind: PersistentVolumeClaim\n"                                                                          \
     "metadata:\n"                                                                                            \
-    "  name: \"{{ global.release }}\"\n"                                                                     \
+    "  name: {{ global.release | string | tojson }}\n"                                                       \
     "spec:\n"                                                                                                \
     "{%- if resources is defined and resources and resources.get('storageClassName') %}\n"                   \
-    "  storageClassName: \"{{ resources.get('storageClassName') }}\"\n"                                      \
+    "  storageClassName: {{ resources.get('storageClassName') | string | tojson }}\n"                        \
     "{%- endif %}\n"                                                                                         \
     "  accessModes:\n"                                                                                       \
     "    - ReadWriteMany\n"                                                                                  \
     "  resources:\n"                                                                                         \
     "    requests:\n"                                                                                        \
     "{%- if resources is defined and resources %}\n"                                                         \
-    "      storage: \"{{ resources.get('storage') or '10Gi' }}\"\n"                                          \
+    "      storage: {{ (resources.get('storage') or '10Gi') | string | tojson }}\n"                          \
     "{%- else %}\n"                                                                                          \
     "      storage: \"10Gi\"\n"                                                                              \
     "{%- endif %}\n"                                                                                         \
@@ -73,41 +77,42 @@
 
 #define CONTAINER                                                                                            \
     "      containers:\n"                                                                                    \
-    "        - name: \"{{ global.release }}\"\n"                                                             \
+    "        - name: {{ global.release | string | tojson }}\n"                                               \
     "          tty: true\n"                                                                                  \
-    "          image: " IMAGE "          imagePullPolicy: \"{{ image.pullPolicy or 'Always' }}\"\n"          \
+    "          image: " IMAGE                                                                                \
+    "          imagePullPolicy: {{ (image.pullPolicy or 'Always') | string | tojson }}\n"                    \
     "{%- if image.command is defined and image.command %}\n"                                                 \
     "          command: {{ image.command | tojson }}\n"                                                      \
     "{%- endif %}\n"                                                                                         \
     "          env:\n"                                                                                       \
     "            - name: STORAGE\n"                                                                          \
-    "              value: \"/mount/{{ global.release }}/\"\n"                                                \
+    "              value: {{ ('/mount/' ~ global.release ~ '/') | tojson }}\n"                               \
     "{%- if configs is defined %}\n"                                                                         \
     "            - name: GLOBALCFG\n"                                                                        \
     "              valueFrom:\n"                                                                             \
     "                configMapKeyRef:\n"                                                                     \
-    "                  name: \"{{ global.release }}\"\n"                                                     \
+    "                  name: {{ global.release | string | tojson }}\n"                                       \
     "                  key: globalCfg\n"                                                                     \
     "            - name: PROCESSCFG\n"                                                                       \
     "              valueFrom:\n"                                                                             \
     "                configMapKeyRef:\n"                                                                     \
-    "                  name: \"{{ global.release }}\"\n"                                                     \
+    "                  name: {{ global.release | string | tojson }}\n"                                       \
     "                  key: processCfg\n"                                                                    \
     "            - name: DATASETCFG\n"                                                                       \
     "              valueFrom:\n"                                                                             \
     "                configMapKeyRef:\n"                                                                     \
-    "                  name: \"{{ global.release }}\"\n"                                                     \
+    "                  name: {{ global.release | string | tojson }}\n"                                       \
     "                  key: datasetCfg\n"                                                                    \
     "{%- endif %}\n"                                                                                         \
     "          volumeMounts:\n"                                                                              \
     "            - name: storage\n"                                                                          \
-    "              mountPath: \"/mount/{{ global.release }}/\"\n"
+    "              mountPath: {{ ('/mount/' ~ global.release ~ '/') | tojson }}\n"
 
 #define VOLUMES                                                                                              \
     "      volumes:\n"                                                                                       \
     "        - name: storage\n"                                                                              \
     "          persistentVolumeClaim:\n"                                                                     \
-    "            claimName: \"{{ global.release }}\"\n"
+    "            claimName: {{ global.release | string | tojson }}\n"
 
 static const struct shipped {
     const char *name, *description, *required, *text;
@@ -132,8 +137,8 @@ static const struct shipped {
      "{%- if resources is defined and resources %}\n"
      "          resources:\n"
      "            limits:\n"
-     "              cpu: \"{{ resources.get('cpu') or '500m' }}\"\n"
-     "              memory: \"{{ resources.get('memory') or '512Mi' }}\"\n"
+     "              cpu: {{ (resources.get('cpu') or '500m') | string | tojson }}\n"
+     "              memory: {{ (resources.get('memory') or '512Mi') | string | tojson }}\n"
      "{%- endif %}\n" NODE_SELECTOR VOLUMES},
     {"single-gpu-task", "One container on one GPU, with its configuration and a claim for its results.",
      "{\"process\":{},\"image\":{\"repository\":\"Image\",\"tag\":\"Optional\",\"pullPolicy\":\"Optional\"},"
@@ -143,19 +148,54 @@ static const struct shipped {
                                          "              nvidia.com/gpu: 1\n" NODE_SELECTOR VOLUMES},
 };
 
+#define EDITION "2" /* of the texts above; "shipped" was the first */
+
+static bool is_untouched(const struct object *template)
+{
+    return json_int(json_at(object_doc(template), "metadata.generation"), 1) == 1 && !template->maker.s;
+}
+
+static bool edit_text(void *arg, struct arena *arena, struct json *doc)
+{
+    json_set_string(arena, json_need_object(arena, doc, "spec"), "template",
+                    ((const struct shipped *)arg)->text);
+    return true;
+}
+
+static int ship_again(struct tasks *tasks, const struct shipped *template, const struct object *object,
+                      struct err *err)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct failure failure = {0};
+    struct write write = {.arena = &arena, .failure = &failure, .manager = "berth", .keep_generation = true};
+    struct shipped copy = *template;
+    struct written written;
+
+    if (!is_untouched(object))
+        return 0;
+    if (registry_edit_object(tasks->registry, &write, object, edit_text, &copy, &written) < 0)
+        return err_set(err, ERR_INTERNAL, "task template '%s': %s", template->name, failure.message);
+    return 0;
+}
+
 static int ship(struct tasks *tasks, const struct shipped *template, struct err *err)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct failure failure = {0};
     struct write write = {.arena = &arena, .failure = &failure, .manager = "berth"};
     struct json *doc = json_new_object(&arena), *spec, *required;
+    const struct object *object = store_get(tasks->store, KIND_TASK_TEMPLATE, "", template->name);
+    struct str before = store_value(tasks->store, SHIPPED_TABLE, template->name);
+    bool new = !before.s;
     struct written written;
 
-    if (store_value(tasks->store, SHIPPED_TABLE, template->name).s)
+    if (str_is(before, EDITION))
         return 0;
-    store_value_set(tasks->store, SHIPPED_TABLE, template->name, STR("shipped"));
-    if (store_get(tasks->store, KIND_TASK_TEMPLATE, "", template->name))
-        return 0;
+    store_value_set(tasks->store, SHIPPED_TABLE, template->name, STR(EDITION));
+    if (object)
+        return new ? 0 : ship_again(tasks, template, object, err);
+    if (!new)
+        return 0; /* an admin has deleted it */
     if (json_parse(str_from(template->required), &arena, &required, NULL, err) < 0)
         return -1;
     json_set_string(&arena, json_set_object(&arena, doc, "metadata"), "name", template->name);

@@ -228,9 +228,29 @@ struct submission {
     struct filled filled;
     struct object *definition, *template; /* they may be deleted meanwhile */
     struct tasks_made made;
+    struct failure ignored; /* of the text without system values */
     tasks_submitted done;
     void *arg;
 };
+
+static struct str text_of(const struct submission *s, const struct buf *text)
+{
+    return (struct str){arena_strndup(s->request.arena, text->data ? text->data : "", text->len), text->len};
+}
+
+/* A definition's system values are for those who could write them. */
+static bool sees_system(const struct submission *s)
+{
+    const struct tasks_request *request = &s->request;
+    struct access access = {.verb = "update",
+                            .kind = s->definition->kind,
+                            .subresource = "",
+                            .ns = s->definition->ns,
+                            .name = s->definition->name,
+                            .path = ""};
+
+    return access_allowed(s->tasks->registry, request->by ? request->by : request->who, &access);
+}
 
 static int make_objects(struct submission *s, const struct buf *text)
 {
@@ -238,7 +258,7 @@ static int make_objects(struct submission *s, const struct buf *text)
     struct arena *arena = request->arena;
     struct json *docs;
 
-    s->made.yaml = (struct str){arena_strndup(arena, text->data ? text->data : "", text->len), text->len};
+    s->made.yaml = s->made.shown = text_of(s, text);
     if (tasks_documents(s->made.yaml, arena, &docs, request->failure) < 0 ||
         check_documents(s->tasks, request, docs, arena, request->failure) < 0)
         return -1;
@@ -250,15 +270,33 @@ static int make_objects(struct submission *s, const struct buf *text)
     return request->dry_run ? 0 : make_all(s->tasks, request, docs, &s->filled, &s->made);
 }
 
+static void submit_end(struct submission *s, int result)
+{
+    s->done(s->arg, result, &s->made);
+    object_unref(s->definition);
+    object_unref(s->template);
+}
+
+static void submit_on_hidden(void *arg, int result, struct buf *text)
+{
+    struct submission *s = arg;
+
+    s->made.shown =
+        result == 0 ? text_of(s, text) : STR("# not shown: the task definition has values of its own\n");
+    submit_end(s, 0);
+}
+
 static void submit_on_rendered(void *arg, int result, struct buf *text)
 {
     struct submission *s = arg;
 
     if (result == 0)
         result = make_objects(s, text);
-    s->done(s->arg, result, &s->made);
-    object_unref(s->definition);
-    object_unref(s->template);
+    if (result == 0 && s->request.dry_run && !sees_system(s))
+        render_template_then(s->tasks, s->request.who->user, s->template, s->filled.hidden, s->request.arena,
+                             &s->ignored, submit_on_hidden, s);
+    else
+        submit_end(s, result);
 }
 
 static int fill(struct submission *s)
@@ -270,7 +308,7 @@ static int fill(struct submission *s)
         return -1;
     s->made.release = make_release(s->tasks, request->ns, s->filled.task_def, request->arena);
     if (fill_values(s->tasks, spec, request->values, s->made.release, request->who->user, true,
-                    request->arena, &s->filled, request->failure) < 0)
+                    request->arena, &s->filled, request->warnings, request->failure) < 0)
         return -1;
     if (request->rerun_uid)
         callbacks_inherit(s->tasks, request->rerun_uid, request->arena, s->filled.callbacks);

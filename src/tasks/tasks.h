@@ -77,6 +77,7 @@ struct tasks_made {
     const char *release;       /* the task's id */
     struct json *objects;      /* [{"apiVersion", "kind", "namespace", "name", "link"}] */
     struct str yaml;           /* what was rendered */
+    struct str shown;          /* the same, as the asker may see it: with the system's values or without */
 };
 /* All objects or none, in one commit. done is called when the template has been rendered, with 0 or -1 and
  * request->failure; at once where templates are rendered in this process. The request and what it points at

@@ -61,6 +61,67 @@ struct json *values_merge(struct arena *arena, const struct json *under, const s
     return merged;
 }
 
+static bool is_overridable(const struct json *paths, const char *path)
+{
+    JSON_EACH(paths, it) {
+        const char *given = json_string_or(json_string(it) ? it : NULL, "");
+        size_t len = strlen(given);
+
+        if (streq(given, "*") || (strncmp(path, given, len) == 0 && (path[len] == '\0' || path[len] == '.')))
+            return len > 0;
+    }
+    return false;
+}
+
+static struct json *lock_at(struct arena *arena, const struct json *system, const struct json *user,
+                            const struct json *overridable, const char *prefix, struct json *locked)
+{
+    struct json *out = json_copy(arena, user);
+
+    JSON_EACH_MEMBER(system, it) {
+        const char *path = arena_printf(arena, "%s%s%s", prefix, *prefix ? "." : "", it->key);
+        const struct json *given = json_get(user, it->key);
+        bool has = given && !json_is(given, JSON_NULL);
+
+        if (json_is(&it->value, JSON_NULL))
+            continue;
+        if (has && json_is(given, JSON_OBJECT) && json_is(&it->value, JSON_OBJECT))
+            json_set(arena, out, it->key, *lock_at(arena, &it->value, given, overridable, path, locked));
+        else if (has && is_overridable(overridable, path))
+            continue;
+        else
+            json_set(arena, out, it->key, *json_copy(arena, &it->value));
+        if (locked && has && !json_equal(given, json_get(out, it->key)) && !json_is(given, JSON_OBJECT) &&
+            json_len(locked) < VALUES_PATHS_MAX)
+            json_push_string(arena, locked, path);
+    }
+    return out;
+}
+
+struct json *values_lock(struct arena *arena, const struct json *system, const struct json *user,
+                         const struct json *overridable, struct json *locked)
+{
+    return lock_at(arena, system, user, overridable, "", locked);
+}
+
+struct json *values_hidden(struct arena *arena, const struct json *values)
+{
+    struct json *out;
+
+    if (json_is(values, JSON_OBJECT)) {
+        out = json_new_object(arena);
+        JSON_EACH_MEMBER(values, it)
+            json_set(arena, out, it->key, *values_hidden(arena, &it->value));
+    } else if (json_is(values, JSON_ARRAY)) {
+        out = json_new_array(arena);
+        JSON_EACH(values, it)
+            json_push(arena, out, *values_hidden(arena, it));
+    } else {
+        out = json_new_string(arena, VALUES_HIDDEN);
+    }
+    return out;
+}
+
 /* ---- what is missing ---- */
 
 /* Where a value is, up to the whole of them: put together only for messages. */

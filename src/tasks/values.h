@@ -6,10 +6,11 @@
 #include "base/err.h"
 #include "base/json.h"
 
-#define VALUES_TEXT_MAX   (1 << 20) /* bytes of YAML text of one of a definition's values */
-#define VALUES_PATHS_MAX  200       /* missing paths that are named */
-#define VALUES_PATH_BYTES 1024      /* of one of them; what is longer is cut */
-#define VALUES_LOOKS_MAX  1000000   /* at values and items, to check them against a description */
+#define VALUES_TEXT_MAX   (1 << 20)  /* bytes of YAML text of one of a definition's values */
+#define VALUES_HIDDEN     "(hidden)" /* instead of values that are not shown */
+#define VALUES_PATHS_MAX  200        /* missing paths that are named */
+#define VALUES_PATH_BYTES 1024       /* of one of them; what is longer is cut */
+#define VALUES_LOOKS_MAX  1000000    /* at values and items, to check them against a description */
 
 /* An object, YAML text of one (line ends of any kind), or nothing (absent, null, empty text): an empty
  * object. ERR_INVALID otherwise. */
@@ -17,6 +18,15 @@ int values_read(const struct json *given, struct arena *arena, struct json **ret
 
 /* The maps of both, over's where both have one. A null of over leaves what is under it. */
 struct json *values_merge(struct arena *arena, const struct json *under, const struct json *over);
+
+/* What a template gets: the user's values, and over them the system's, which the user cannot change.
+ * overridable: a list of paths ("image.tag"; "*": all) where the user's win all the same. locked gets the
+ * paths where the user gave something else in vain; may be NULL. */
+struct json *values_lock(struct arena *arena, const struct json *system, const struct json *user,
+                         const struct json *overridable, struct json *locked);
+
+/* The same maps and lists with every other value hidden. */
+struct json *values_hidden(struct arena *arena, const struct json *values);
 
 /* Paths of required values that are not there (absent or null), as strings: "process.train.saveStep",
  * "endpoints[0].endpoint". Lists of maps: a description whose `type` is one word ("(Required) dataset")

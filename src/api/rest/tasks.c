@@ -96,15 +96,17 @@ static void reply_made(struct call *call, const struct tasks_made *made, bool dr
     struct buf text = {0};
 
     if (dry_run && accept && starts_with(accept, "application/yaml")) {
-        buf_str(&text, made->yaml);
+        buf_str(&text, made->shown);
         call_reply(call, 200, "application/yaml", &text);
         return;
     }
     if (dry_run) {
         json_set_string(call->arena, doc, "task_id", made->release);
         json_set_bool(call->arena, doc, "dryRun", true);
-        json_set(call->arena, doc, "yaml", json_of_str(call->arena, made->yaml));
+        json_set(call->arena, doc, "yaml", json_of_str(call->arena, made->shown));
         rest_queue_estimate(call, made->yaml, rest_task_ns(call), doc);
+        if (made->shown.s != made->yaml.s) /* it tells the image */
+            json_remove(doc, "job");
     } else {
         doc = tasks_show(call->api->config.tasks, made->task, false, call->arena);
     }
@@ -129,8 +131,10 @@ static void rest_on_submitted(void *arg, int result, const struct tasks_made *ma
 
 static void submit(struct call *call, const char *ns, struct json *values, const struct object *again)
 {
+    struct identity *owner = arena_zalloc(call->arena, sizeof(*owner)); /* the answer comes later */
     struct tasks_request request = {
         .who = &call->who,
+        .by = &call->who,
         .ns = arena_strdup(call->arena, ns),
         .values = values,
         .rerun_of = again ? arena_strdup(call->arena, again->name) : NULL,
@@ -143,6 +147,14 @@ static void submit(struct call *call, const char *ns, struct json *values, const
     };
     struct submitting *submitting = arena_alloc(call->arena, sizeof(*submitting));
 
+    if (again)
+        request.who = identity_again(&call->who, work_rights(object_json(again, call->arena)), owner);
+    if (!request.who) {
+        failure_set(&call->failure, call->arena, 409, "Conflict",
+                    "nothing says whose task \"%s\" is: it cannot be run again", again->name);
+        rest_fail(call);
+        return;
+    }
     *submitting = (struct submitting){call, request.dry_run};
     tasks_submit(call->api->config.tasks, &request, rest_on_submitted, submitting);
 }

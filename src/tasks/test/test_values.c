@@ -83,6 +83,24 @@ static void test_merge_lets_the_upper_win_and_null_not(void **state)
     assert_true(json_equal(merged, yaml(&arena, "{a: {x: 1, y: 3, z: 4}, b: [2], c: 3, d: 5}")));
 }
 
+static void test_locked_values_win_except_where_they_may_be_overridden(void **state)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct json *system = yaml(&arena, "{a: {x: 1, y: 2}, b: [1], c: null}"),
+                *user = yaml(&arena, "{a: {x: 7, y: 8, z: 9}, b: [2], c: 3}"),
+                *locked = json_new_array(&arena);
+
+    (void)state;
+    assert_true(json_equal(values_lock(&arena, system, user, NULL, locked),
+                           yaml(&arena, "{a: {x: 1, y: 2, z: 9}, b: [1], c: 3}")));
+    assert_true(json_equal(locked, json_get(yaml(&arena, "{v: [a.x, a.y, b]}"), "v")));
+    assert_true(
+        json_equal(values_lock(&arena, system, user, json_get(yaml(&arena, "{v: [a.y, bb]}"), "v"), NULL),
+                   yaml(&arena, "{a: {x: 1, y: 8, z: 9}, b: [1], c: 3}")));
+    assert_true(
+        json_equal(values_lock(&arena, system, user, json_get(yaml(&arena, "{v: ['*']}"), "v"), NULL), user));
+}
+
 static void test_quoted_text_reads_back(void **state)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -134,6 +152,7 @@ int main(void)
         cmocka_unit_test(test_missing_paths),
         cmocka_unit_test(test_long_lists_are_not_compared_for_ever),
         cmocka_unit_test(test_merge_lets_the_upper_win_and_null_not),
+        cmocka_unit_test(test_locked_values_win_except_where_they_may_be_overridden),
         cmocka_unit_test(test_quoted_text_reads_back),
         cmocka_unit_test(test_slugs),
         cmocka_unit_test(test_yaml_text_or_object),
