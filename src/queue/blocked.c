@@ -90,6 +90,9 @@ static const char *pod_trouble(struct queue *queue, const struct unit *unit, str
     if (!object)
         return NULL;
     doc = object_json(object, arena);
+    if (pod_is_bound(doc)) /* by somebody else, to a node that is not there: it is theirs, not ours to move */
+        return arena_printf(arena, "it is bound to node '%.64s', which does not exist",
+                            json_at_string(doc, "spec.nodeName"));
     if (queue->config.account && unit_w(unit)->demand.max_gpus)
         why = queue->config.account(queue->config.arg, arena, work_rights(doc));
     return why ? why : volumes_trouble(queue, unit->ns, json_get(doc, "spec"), arena);

@@ -58,6 +58,7 @@ struct unit {
     int64_t said_position; /* what its object says */
     int64_t said_eta;      /* likewise; 0: nothing */
     char *said;
+    struct map *metrics; /* names of its metrics since the start; NULL: none */
 };
 
 struct card_state {

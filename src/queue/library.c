@@ -80,50 +80,83 @@ int queue_signal_end(struct queue *queue, const char *job, struct err *err)
 
 /* ---- metrics ---- */
 
-static bool good_name(const char *name)
+/* Names that are new are noted in `names`. */
+static int check_values(const struct json *values, struct map *names, struct err *err)
 {
-    size_t len = strlen(name);
-
-    return len > 0 && len <= NAME_MAX_BYTES;
-}
-
-static int put_values(struct queue *queue, const struct unit *unit, const struct json *record,
-                      struct err *err)
-{
-    int64_t time = time_of(json_get(record, "time"), queue_now(queue) * NSEC_PER_MSEC) / NSEC_PER_MSEC;
-    const struct json *values = json_get(record, "values"), *step = json_get(record, "step");
-
-    if (!json_is(values, JSON_OBJECT))
-        return err_set(err, ERR_INVALID, "values: must be an object");
-    if (json_len(values) > QUEUE_METRICS_MAX)
-        return err_set(err, ERR_LIMIT, "more than %d metrics", QUEUE_METRICS_MAX);
     JSON_EACH_MEMBER(values, it) {
-        CLEANUP(arena_done) struct arena arena = {0};
-        CLEANUP(buf_done) struct buf text = {0};
-        struct json *doc = json_new_object(&arena);
-        struct record out = {.type = RECORD_METRIC,
-                             .time_ms = time,
-                             .job = unit->uid,
-                             .user = unit_w(unit)->user,
-                             .tag = it->key};
+        struct str name = {it->key, it->key_len};
 
-        if (!good_name(it->key))
+        if (name.len == 0 || name.len > NAME_MAX_BYTES || strlen(it->key) != name.len)
             return err_set(err, ERR_INVALID, "a metric's name has 1 to %d bytes", NAME_MAX_BYTES);
-        if (it->value.type != JSON_INT && it->value.type != JSON_REAL)
-            continue;
-        json_set(&arena, doc, "step", step ? *step : (struct json){.type = JSON_NULL});
-        json_set(&arena, doc, "value", it->value);
-        json_write(&text, doc);
-        out.doc = buf_view(&text);
-        store_record(queue->store, &out);
+        if (!map_get(names, name)) {
+            if (map_len(names) >= QUEUE_METRICS_MAX)
+                return err_set(err, ERR_LIMIT, "more than %d metrics", QUEUE_METRICS_MAX);
+            map_set(names, name, names);
+        }
     }
     return 0;
+}
+
+static bool is_number(const struct json *value)
+{
+    return json_is(value, JSON_INT) || json_is(value, JSON_REAL);
+}
+
+static int check_records(struct unit *unit, const struct json *records, struct err *err)
+{
+    size_t values = 0;
+
+    if (!unit->metrics)
+        unit->metrics = map_new();
+    JSON_EACH(records, it) {
+        const struct json *step = json_get(it, "step");
+
+        if (!json_is(json_get(it, "values"), JSON_OBJECT))
+            return err_set(err, ERR_INVALID, "values: must be an object");
+        if (step && !json_is(step, JSON_NULL) && !is_number(step))
+            return err_set(err, ERR_INVALID, "step: must be a number");
+        values += json_len(json_get(it, "values"));
+        if (values > QUEUE_VALUES_MAX)
+            return err_set(err, ERR_LIMIT, "more than %d values at once", QUEUE_VALUES_MAX);
+        if (check_values(json_get(it, "values"), unit->metrics, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void put_values(struct queue *queue, const struct unit *unit, const struct json *record, int64_t now,
+                       struct buf *text)
+{
+    int64_t time = time_of(json_get(record, "time"), now * NSEC_PER_MSEC) / NSEC_PER_MSEC;
+    static const struct json none = {.type = JSON_NULL};
+    const struct json *step = json_get(record, "step");
+    struct record out = {.type = RECORD_METRIC,
+                         .time_ms = time < 0     ? 0
+                                    : time > now ? now
+                                                 : time,
+                         .job = unit->uid,
+                         .user = unit_w(unit)->user};
+
+    JSON_EACH_MEMBER(json_get(record, "values"), it) {
+        if (!is_number(&it->value))
+            continue;
+        buf_clear(text);
+        buf_puts(text, "{\"step\":");
+        json_write(text, step ? step : &none);
+        buf_puts(text, ",\"value\":");
+        json_write(text, &it->value);
+        buf_putc(text, '}');
+        out.tag = it->key;
+        out.doc = buf_view(text);
+        store_record(queue->store, &out);
+    }
 }
 
 int queue_log_metrics(struct queue *queue, const char *job, uint32_t rank, const struct json *records,
                       struct err *err)
 {
     struct unit *unit = running(queue, job, err);
+    CLEANUP(buf_done) struct buf text = {0};
 
     if (!unit)
         return -1;
@@ -133,9 +166,10 @@ int queue_log_metrics(struct queue *queue, const char *job, uint32_t rank, const
         return err_set(err, ERR_LIMIT, "more than %d records at once", QUEUE_RECORDS_MAX);
     if (rank != 0)
         return 0; /* all ranks log the same */
+    if (check_records(unit, records, err) < 0)
+        return -1;
     JSON_EACH(records, it)
-        if (put_values(queue, unit, it, err) < 0)
-            return -1;
+        put_values(queue, unit, it, queue_now(queue), &text);
     notify_unit(queue, unit);
     return 0;
 }

@@ -365,6 +365,14 @@ static bool still_alive(struct queue *queue, const struct unit *unit)
     return unit->pod && queue->config.pod_alive && queue->config.pod_alive(queue->config.arg, unit->pod);
 }
 
+/* Those of a gang that still run. The one that failed stays: it says how the run has ended. */
+static void end_others(struct queue *queue, struct run_pods *run)
+{
+    VEC_EACH(&run->pods, it)
+        if (!pod_is_over(object_json(*it, run->arena)))
+            delete_pods(queue, it, 1, queue->config.grace_sec);
+}
+
 static void see_run(struct queue *queue, struct unit *unit, struct run_pods *run)
 {
     if (run->count)
@@ -376,7 +384,7 @@ static void see_run(struct queue *queue, struct unit *unit, struct run_pods *run
     if (run->count == 0)
         return;
     if (run->ended && run->status && unit->life->stop.kind == STOP_NONE) /* one of a gang has failed */
-        delete_pods(queue, run->pods.v, run->pods.len, queue->config.grace_sec);
+        end_others(queue, run);
     if (unit_w(unit)->phase != PHASE_STARTING)
         return;
     if (run->running + run->ended == run->count)

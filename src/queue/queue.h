@@ -94,6 +94,9 @@ void queue_recheck(struct queue *queue);
  * namespace; NULL: none. In the arena. */
 int queue_find(struct queue *queue, const char *id, const char *own, struct arena *arena, const char **ret,
                struct err *err);
+/* The same for a TrainingJob that is in the queue now: looks at nothing but memory. */
+int queue_find_queued(struct queue *queue, const char *id, struct arena *arena, const char **ret,
+                      struct err *err);
 /* May `who` read what belongs to the job alone (logs, manifest, metrics, events)? change: may cancel and the
  * like? */
 bool queue_may(struct queue *queue, const struct identity *who, const char *uid, bool change);
@@ -199,9 +202,12 @@ struct queue_profile {
 int queue_profile(struct queue *queue, const char *job, const struct queue_profile *profile, struct err *err);
 /* The script says that it is done (old libraries): nothing but a record. */
 int queue_signal_end(struct queue *queue, const char *job, struct err *err);
-#define QUEUE_RECORDS_MAX 1000 /* of one call */
-#define QUEUE_METRICS_MAX 64   /* names of one job */
-/* records: [{"time", "step", "epoch", "values": {"loss": 0.1}}…]. ERR_INVALID, ERR_LIMIT. */
+#define QUEUE_RECORDS_MAX 1000  /* of one call */
+#define QUEUE_VALUES_MAX  32000 /* in all of them */
+#define QUEUE_METRICS_MAX 64    /* names of one job */
+/* records: [{"time", "step", "epoch", "values": {"loss": 0.1}}…]; all of them are stored or none. A time that
+ * has not come yet counts as now: what is kept longest is decided by this machine's clock. ERR_INVALID,
+ * ERR_LIMIT. */
 int queue_log_metrics(struct queue *queue, const char *job, uint32_t rank, const struct json *records,
                       struct err *err);
 

@@ -159,6 +159,29 @@ static int find_ended(struct queue *queue, const char *id, struct search *search
     return store_records(queue->store, &by_name, search_record, search, err);
 }
 
+int queue_find_queued(struct queue *queue, const char *id, struct arena *arena, const char **ret,
+                      struct err *err)
+{
+    const char *slash = strchr(id, '/');
+    struct search search = {.name = slash ? slash + 1 : id, .arena = arena};
+    const struct unit *unit = unit_find(queue, id);
+
+    search.ns = slash ? arena_strndup(arena, id, (size_t)(slash - id)) : NULL;
+    if (unit)
+        hit(&search, unit_row(unit));
+    else
+        UNITS_EACH(queue, it)
+            if (it->kind == KIND_TRAINING_JOB && is_called(&search, it->ns, it->name))
+                hit(&search, it->uid);
+    if (search.hits > 1)
+        return err_set(err, ERR_CONFLICT, "there are %d jobs called '%s': say NAMESPACE/NAME", search.hits,
+                       id);
+    if (!search.hits)
+        return err_set(err, ERR_NOT_FOUND, "no training job '%s' is in the queue", id);
+    *ret = search.found;
+    return 0;
+}
+
 int queue_find(struct queue *queue, const char *id, const char *own, struct arena *arena, const char **ret,
                struct err *err)
 {
@@ -301,6 +324,8 @@ static bool add_metric(void *arg, const struct record *record)
     if (json_parse(record->doc, series->arena, &doc, NULL, NULL) < 0)
         return true;
     points = json_get(series->list, record->tag);
+    if (!points && json_len(series->list) >= QUEUE_METRICS_MAX)
+        return true;
     if (!points)
         points = json_set_array(series->arena, series->list, record->tag);
     if (points->len >= SERIES_MAX)

@@ -164,6 +164,7 @@ void unit_free(struct unit *unit)
     free(unit->said);
     vec_done(&unit->spans);
     vec_done(&unit->span_starts);
+    map_free(unit->metrics);
     free(unit);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/map.h"
 #include "objects/kind.h"
 #include "store/dbfile.h"
 #include "store/dbsum.h"
@@ -44,6 +45,8 @@ enum {
     STMT_VALUE_REMOVE,
     STMT_RECORD,
     STMT_RECORD_PRUNE,
+    STMT_RECORD_PRUNE_JOB,
+    STMT_RECORD_PRUNE_USER,
     STMT_OTHERS,
     STMT_BEGIN,
     STMT_COMMIT,
@@ -60,15 +63,34 @@ static const char *const statements[STMTS] = {
                     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [STMT_RECORD_PRUNE] = "DELETE FROM record WHERE type = ?1 AND time < (SELECT time FROM record WHERE"
                           " type = ?1 ORDER BY time DESC LIMIT 1 OFFSET ?2)",
+    [STMT_RECORD_PRUNE_JOB] =
+        "DELETE FROM record WHERE job = ?3 AND job <> '' AND type = ?1 AND seq < (SELECT"
+        " seq FROM record WHERE job = ?3 AND job <> '' AND type = ?1"
+        " ORDER BY seq DESC LIMIT 1 OFFSET ?2)",
+    [STMT_RECORD_PRUNE_USER] = "DELETE FROM record WHERE user = ?3 AND user <> '' AND type = ?1 AND time <"
+                               " (SELECT time FROM record WHERE user = ?3 AND user <> '' AND type = ?1"
+                               " ORDER BY time DESC LIMIT 1 OFFSET ?2)",
     [STMT_OTHERS] = "UPDATE meta SET val = ? WHERE key = 'others'",
     [STMT_BEGIN] = "BEGIN IMMEDIATE",
     [STMT_COMMIT] = "COMMIT",
 };
 
 #define RECORDS_PRUNE_EVERY 5000 /* records of a type, from one look at its limit to the next */
-static const int64_t record_limits[RECORD_TYPES] = {
-    [RECORD_TRANSITION] = 300000, [RECORD_SPAN] = 300000, [RECORD_EPOCH] = 500000, [RECORD_METRIC] = 1000000,
-    [RECORD_MEMORY] = 300000,     [RECORD_CARD] = 300000, [RECORD_JOB] = 200000,
+#define PRUNE_EVERY_EACH    1000 /* the same of one user or job */
+#define ADDED_MAX           4096 /* users and jobs that are counted; past it all are counted anew */
+
+/* How many are kept: the newest. Those of one user, and of one job, have limits of their own, so that
+ * nobody's records drive out the others'. 0: none. */
+static const struct {
+    int64_t all, user, job;
+} record_limits[RECORD_TYPES] = {
+    [RECORD_TRANSITION] = {300000, 100000, 10000},
+    [RECORD_SPAN] = {300000, 150000, 0},
+    [RECORD_EPOCH] = {500000, 200000, 20000},
+    [RECORD_METRIC] = {1000000, 250000, 50000},
+    [RECORD_MEMORY] = {300000, 100000, 20000},
+    [RECORD_CARD] = {300000, 0, 0},
+    [RECORD_JOB] = {200000, 100000, 0},
 };
 
 struct list {
@@ -90,6 +112,7 @@ struct db {
     struct list waiting, done;
     bool writing, broken, stop;
     int64_t records_added[RECORD_TYPES]; /* since the last look at the limit; of whoever writes */
+    struct map *added;                   /* "type user x", "type job x" → how many, as an address */
 };
 
 static struct db_batch *list_take(struct list *list)
@@ -135,6 +158,7 @@ static struct db *db_new(void)
     list_take(&db->done);
     pthread_mutex_init(&db->lock, NULL);
     pthread_cond_init(&db->changed, NULL);
+    db->added = map_new();
     return db;
 }
 
@@ -291,6 +315,7 @@ void db_close(struct db *db)
     fd_close(db->event_fd);
     pthread_mutex_destroy(&db->lock);
     pthread_cond_destroy(&db->changed);
+    map_free(db->added);
     free(db);
 }
 
@@ -459,6 +484,32 @@ static int write_value(struct db *db, const struct db_op *op)
     return run(db, which);
 }
 
+/* One more record of that user or job: now and then those past the limit go. */
+static int prune_each(struct db *db, const struct db_op *op, int which, const char *what, const char *name,
+                      int64_t limit)
+{
+    CLEANUP(free) char *key = NULL;
+    uintptr_t count;
+
+    if (!limit || !name || !*name)
+        return 0;
+    key = mem_printf("%d %s %s", op->record, what, name);
+    if (map_len(db->added) >= ADDED_MAX && !map_get(db->added, str_from(key))) {
+        map_free(db->added);
+        db->added = map_new();
+    }
+    count = (uintptr_t)map_get(db->added, str_from(key)) + 1;
+    if (count < PRUNE_EVERY_EACH) {
+        map_set(db->added, str_from(key), (void *)count);
+        return 0;
+    }
+    map_remove(db->added, str_from(key));
+    sqlite3_bind_int(db->stmts[which], 1, op->record);
+    sqlite3_bind_int64(db->stmts[which], 2, limit);
+    sqlite3_bind_text(db->stmts[which], 3, name, -1, SQLITE_STATIC);
+    return run(db, which);
+}
+
 static int write_record(struct db *db, const struct db_op *op)
 {
     sqlite3_stmt *stmt = db->stmts[STMT_RECORD], *prune = db->stmts[STMT_RECORD_PRUNE];
@@ -477,11 +528,14 @@ static int write_record(struct db *db, const struct db_op *op)
                                     op->table, op->key, op->tag, (struct str){op->data, op->len}}));
     if (run(db, STMT_RECORD) < 0)
         return -1;
+    if (prune_each(db, op, STMT_RECORD_PRUNE_JOB, "job", op->table, record_limits[op->record].job) < 0 ||
+        prune_each(db, op, STMT_RECORD_PRUNE_USER, "user", op->key, record_limits[op->record].user) < 0)
+        return -1;
     if (++db->records_added[op->record] < RECORDS_PRUNE_EVERY)
         return 0;
     db->records_added[op->record] = 0;
     sqlite3_bind_int(prune, 1, op->record);
-    sqlite3_bind_int64(prune, 2, record_limits[op->record]);
+    sqlite3_bind_int64(prune, 2, record_limits[op->record].all);
     return run(db, STMT_RECORD_PRUNE);
 }
 
@@ -739,8 +793,11 @@ static int select_records(struct db *db, const struct record_query *query, sqlit
     CLEANUP(free)
     char *order = mem_printf("%s%s, seq%s", by, desc, desc);
     CLEANUP(free)
-    char *sql =
-        mem_printf(RECORDS_SQL, query->job ? " AND job = ?2" : "", query->user ? " AND user = ?3" : "",
+    char *sql = /* `<> ''` makes SQLite see that the indexes are for it */
+        mem_printf(RECORDS_SQL, query->job ? " AND job = ?2 AND job <> ''" : "",
+                   !query->user   ? ""
+                   : *query->user ? " AND user = ?3 AND user <> ''"
+                                  : " AND user = ?3",
                    query->tag ? " AND tag = ?4" : "",
                    !query->from_ms ? ""
                    : spans         ? " AND (until = 0 OR until >= ?5)"

@@ -256,6 +256,7 @@ static int run(struct train *train, struct call *call, const struct library_rout
     struct err err = {0};
     struct json *body = NULL;
     int identified;
+    bool found;
 
     if (!streq(call->req->method, route->method))
         return failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s",
@@ -263,11 +264,14 @@ static int run(struct train *train, struct call *call, const struct library_rout
     if (!train->config.queue)
         return failure_set(&call->failure, call->arena, 503, "ServiceUnavailable",
                            "there is no queue on this server");
-    if (queue_find(train->config.queue, id, NULL, call->arena, &c.job, &err) < 0)
-        return failure_from_err(&call->failure, call->arena, &err);
-    identified = check_caller(train, call, c.job);
+    /* Nobody has said yet who they are: only what is at hand is looked at, and strangers do not learn what
+     * there is. */
+    found = queue_find_queued(train->config.queue, id, call->arena, &c.job, &err) == 0;
+    identified = check_caller(train, call, found ? c.job : id);
     if (identified != 0)
         return identified;
+    if (!found)
+        return failure_from_err(&call->failure, call->arena, &err);
     if (streq(route->method, "POST") && read_body(call, &body) < 0)
         return -1;
     c.body = body;

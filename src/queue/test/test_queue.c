@@ -616,6 +616,97 @@ static void test_amounts_beyond_reason_wait_for_ever(void **state)
     assert_int_equal(amount_of(yaml(f, "9223372036854775807"), AMOUNT_MIB_UP), (int64_t)1 << 43);
     assert_int_equal(amount_of(yaml(f, "1048577"), AMOUNT_MIB_UP), 2);
     assert_int_equal(amount_of(yaml(f, "1048577"), AMOUNT_MIB), 1);
+/* ---- what the library says ---- */
+
+static int log_text(struct fixture *f, const char *uid, const char *text)
+{
+    struct err err = {0};
+    int result = queue_log_metrics(f->queue, uid, 0, yaml(f, text), &err);
+
+    settle(f);
+    return result < 0 ? (int)err.code : 0;
+}
+
+static void test_metrics_are_bounded_for_each_job(void **state)
+{
+    struct fixture *f = *state;
+    CLEANUP(buf_done) struct buf text = {0};
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("net", ", maxEpochs: 3"), uid);
+    settle(f);
+    for (int i = 0; i < QUEUE_METRICS_MAX; i++) {
+        buf_clear(&text);
+        buf_printf(&text, "[{step: 1, values: {m%d: 1}}]", i);
+        assert_int_equal(log_text(f, uid, text.data), 0);
+    }
+    assert_int_equal(log_text(f, uid, "[{step: 2, values: {m1: 1, one-more: 1}}]"), ERR_LIMIT);
+    assert_int_equal(json_len(json_get(show(f, uid), "metrics")), QUEUE_METRICS_MAX);
+    /* all or none */
+    assert_int_equal(json_len(json_at(show(f, uid), "metrics.m1")), 1);
+    assert_int_equal(log_text(f, uid, "[{step: {a: b}, values: {m1: 1}}]"), ERR_INVALID);
+    assert_int_equal(log_text(f, uid, "[{step: 'text', values: {m1: 1}}]"), ERR_INVALID);
+    assert_int_equal(log_text(f, uid, "[{values: {m1: 1}}]"), 0);
+}
+
+static void test_a_metric_from_the_future_is_from_now(void **state)
+{
+    struct fixture *f = *state;
+    int64_t at = 0;
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("net", ", maxEpochs: 3"), uid);
+    settle(f);
+    assert_int_equal(log_text(f, uid, "[{time: '2200-01-01T00:00:00Z', values: {m: 1}}]"), 0);
+    assert_true(clock_parse(json_str(json_at(show(f, uid), "metrics.m.0.0")), &at));
+    assert_true(at <= clock_now());
+}
+
+static void test_the_library_finds_what_is_in_the_queue(void **state)
+{
+    struct fixture *f = *state;
+    const char *found = NULL;
+    struct err err = {0};
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("net", ", maxEpochs: 3"), uid);
+    settle(f);
+    assert_int_equal(queue_find_queued(f->queue, uid, &f->arena, &found, &err), 0);
+    assert_string_equal(found, uid);
+    assert_int_equal(queue_find_queued(f->queue, "default/net", &f->arena, &found, &err), 0);
+    assert_int_equal(queue_find_queued(f->queue, "other", &f->arena, &found, &err), -1);
+    assert_int_equal(err.code, ERR_NOT_FOUND);
+}
+
+static void test_a_pod_on_a_node_that_is_not_there_stays_there(void **state)
+{
+    struct fixture *f = *state;
+    CLEANUP(arena_done) struct arena arena = {0};
+    char uid[64];
+
+    create(f, KIND_POD, POD("far", ", nodeName: elsewhere"), uid);
+    settle(f);
+    assert_string_equal(json_at_string(object_json(store_by_uid(f->store, uid), &arena), "spec.nodeName"),
+                        "elsewhere");
+    assert_string_equal(json_get_string(show(f, uid), "state"), "Pending");
+    assert_non_null(strstr(json_get_string(show(f, uid), "reason"), "does not exist"));
+}
+
+static void test_a_dry_run_leaves_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct json *answer = NULL;
+    struct err err = {0};
+    struct store_stats before, after;
+
+    store_stats(f->store, &before);
+    assert_int_equal(queue_dry_run(f->queue, &f->ann, yaml(f, TRAINING("net", ", maxEpochs: 3")), &f->arena,
+                                   &answer, &err),
+                     0);
+    settle(f);
+    store_stats(f->store, &after);
+    assert_int_equal(after.rows, before.rows);
+    assert_int_equal(map_len(f->queue->units), 0);
 }
 
 int main(void)
@@ -640,6 +731,11 @@ int main(void)
         TEST(test_shares_count_as_shares_after_a_restart),
         TEST(test_every_card_of_a_share_is_limited_once),
         TEST(test_amounts_beyond_reason_wait_for_ever),
+        TEST(test_metrics_are_bounded_for_each_job),
+        TEST(test_a_metric_from_the_future_is_from_now),
+        TEST(test_the_library_finds_what_is_in_the_queue),
+        TEST(test_a_pod_on_a_node_that_is_not_there_stays_there),
+        TEST(test_a_dry_run_leaves_nothing),
     };
 
     return cmocka_run_group_tests_name("queue", tests, NULL, NULL);

@@ -534,6 +534,37 @@ static void test_records_are_found_by_job_time_and_overlap_also_after_a_restart(
     settle(f);
 }
 
+static bool count_record(void *arg, const struct record *record)
+{
+    (void)record;
+    ++*(size_t *)arg;
+    return true;
+}
+
+static size_t records_of(struct fixture *f, const char *job, const char *user)
+{
+    struct record_query query = {.type = RECORD_TRANSITION, .job = job, .user = user};
+    size_t count = 0;
+
+    assert_int_equal(store_records(f->store, &query, count_record, &count, NULL), 0);
+    return count;
+}
+
+static void test_records_of_one_job_do_not_drive_out_others(void **state)
+{
+    struct fixture *f = *state;
+
+    store_record(f->store,
+                 &(struct record){.type = RECORD_TRANSITION, .time_ms = 1, .job = "a", .user = "ann"});
+    for (int i = 0; i < 12500; i++)
+        store_record(f->store,
+                     &(struct record){.type = RECORD_TRANSITION, .time_ms = 5, .job = "b", .user = "bob"});
+    settle(f);
+    assert_int_equal(records_of(f, "a", NULL), 1);
+    assert_in_range(records_of(f, "b", NULL), 10000, 11000);
+    assert_int_equal(records_of(f, NULL, "ann"), 1);
+}
+
 static void sql_on_closed(struct fixture *f, const char *sql)
 {
     sqlite3 *db;
@@ -632,6 +663,7 @@ int main(void)
         T(test_work_without_an_owner_becomes_the_admins),
         T(test_foreign_and_broken_files_are_refused),
         T(test_records_are_found_by_job_time_and_overlap_also_after_a_restart),
+        T(test_records_of_one_job_do_not_drive_out_others),
         cmocka_unit_test(test_memory_store_needs_no_file),
     };
 
