@@ -133,6 +133,16 @@ static struct labels copy_selector(struct live *live, struct labels from)
     return (struct labels){v, from.len};
 }
 
+static bool same_selector(struct labels a, struct labels b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++)
+        if (!streq(a.v[i].key, b.v[i].key) || !streq(a.v[i].value, b.v[i].value))
+            return false;
+    return true;
+}
+
 static void show(struct live *live)
 {
     live->view.jobs = live->jobs.v;
@@ -378,7 +388,8 @@ static int change(struct live *live, uint32_t job, const struct live_event *even
     book_use(&live->book, job, -1);
     w->demand = to->demand;
     book_use(&live->book, job, 1);
-    w->selector = copy_selector(live, to->selector);
+    if (!same_selector(w->selector, to->selector)) /* the arena only grows */
+        w->selector = copy_selector(live, to->selector);
     w->keep = to->keep;
     w->asked = to->asked;
     w->resumable = to->resumable;
