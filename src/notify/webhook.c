@@ -1,10 +1,15 @@
 /* libcurl's multi interface on our loop: curl tells which descriptors and which time it waits for, the loop
  * tells curl when one has come. The address is checked where the socket is made: that is the one which is
- * connected to. */
+ * connected to.
+ *
+ * Names are looked up in a thread before curl is asked, and curl is told the addresses: it would wait for its
+ * own look-up when the time of a transfer is over, and the loop with it. */
 #include "notify/webhook.h"
 
 #include "base/mem.h"
+#include "loop/offload.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <netdb.h>
 #include <stdarg.h>
@@ -24,8 +29,12 @@ struct transfer {
     CURL *easy;
     struct curl_slist *headers;
     struct buf body;
+    struct curl_slist *addresses; /* for curl, where the host is a name */
     size_t answer_bytes;
-    bool refused; /* by the policy */
+    bool refused;   /* by the policy */
+    bool looking;   /* its name is being looked up; curl does not have it yet */
+    bool cancelled; /* meanwhile */
+    bool busy;      /* no thread was to be had for the look-up */
     struct transfer *next, *prev;
 };
 
@@ -36,16 +45,26 @@ struct webhook {
     CURLM *multi;
     struct loop_timer *timer;
     struct transfer *transfers;
+    struct offload *offload;
+    struct loop_timer *busy;
     struct notify_handler handler;
+};
+
+/* Of a look-up; the thread's own. */
+struct lookup {
+    char *host, *port;
+    struct buf entry; /* "+HOST:PORT:ADDRESS,ADDRESS", as CURLOPT_RESOLVE takes it; empty: none was found */
 };
 
 /* ---- transfers ---- */
 
 static void transfer_done(struct transfer *transfer)
 {
-    curl_multi_remove_handle(transfer->webhook->multi, transfer->easy);
+    if (!transfer->looking)
+        curl_multi_remove_handle(transfer->webhook->multi, transfer->easy);
     curl_easy_cleanup(transfer->easy);
     curl_slist_free_all(transfer->headers);
+    curl_slist_free_all(transfer->addresses);
     buf_done(&transfer->body);
     free(transfer);
 }
@@ -161,7 +180,6 @@ static void set_options(struct transfer *transfer, const struct json *payload)
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a look-up that hangs is left to its thread */
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     if (transfer->webhook->ca_path)
@@ -175,11 +193,125 @@ static void set_options(struct transfer *transfer, const struct json *payload)
     curl_easy_setopt(easy, CURLOPT_PRIVATE, (char *)transfer);
 }
 
+/* ---- names ---- */
+
+static void lookup_free(void *work)
+{
+    struct lookup *lookup = work;
+
+    free(lookup->host);
+    free(lookup->port);
+    buf_done(&lookup->entry);
+    free(lookup);
+}
+
+static void add_address(struct lookup *lookup, const struct addrinfo *it, int *count)
+{
+    char text[INET6_ADDRSTRLEN];
+    const void *addr = it->ai_family == AF_INET ? (const void *)&((struct sockaddr_in *)it->ai_addr)->sin_addr
+                                                : &((struct sockaddr_in6 *)it->ai_addr)->sin6_addr;
+
+    if (*count >= WEBHOOK_ADDRESSES_MAX || !inet_ntop(it->ai_family, addr, text, sizeof(text)))
+        return;
+    buf_printf(&lookup->entry, "%s%s", (*count)++ ? "," : "", text);
+}
+
+/* In a thread. */
+static void look_up(void *work)
+{
+    struct lookup *lookup = work;
+    struct addrinfo hints = {.ai_flags = AI_ADDRCONFIG, .ai_socktype = SOCK_STREAM}, *list = NULL;
+    int count = 0;
+
+    if (getaddrinfo(lookup->host, NULL, &hints, &list) != 0)
+        return;
+    buf_printf(&lookup->entry, "+%s:%s:", lookup->host, lookup->port);
+    for (const struct addrinfo *it = list; it; it = it->ai_next)
+        if (it->ai_family == AF_INET || it->ai_family == AF_INET6)
+            add_address(lookup, it, &count);
+    freeaddrinfo(list);
+    if (!count)
+        buf_clear(&lookup->entry);
+}
+
+static void hand_over(struct transfer *transfer)
+{
+    transfer->looking = false;
+    curl_multi_add_handle(transfer->webhook->multi,
+                          transfer->easy); /* sets the timer, so the rest is the loop's */
+}
+
+static void give_up(struct transfer *transfer, const char *why)
+{
+    struct notify_delivery *delivery = transfer->delivery;
+
+    transfer_free(transfer);
+    notify_finished(delivery, NOTIFY_RETRY, why, 0);
+}
+
+static void on_looked_up(void *owner, void *work)
+{
+    struct transfer *transfer = owner;
+    struct lookup *lookup = work;
+
+    if (transfer->cancelled)
+        transfer_free(transfer);
+    else if (!lookup)
+        give_up(transfer, "the name server does not answer");
+    else if (!lookup->entry.len)
+        give_up(transfer, curl_easy_strerror(CURLE_COULDNT_RESOLVE_HOST));
+    else {
+        transfer->addresses = curl_slist_append(NULL, lookup->entry.data);
+        curl_easy_setopt(transfer->easy, CURLOPT_RESOLVE, transfer->addresses);
+        hand_over(transfer);
+    }
+    if (lookup)
+        lookup_free(lookup);
+}
+
+/* NULL: the host is an address, or there is none. */
+static struct lookup *lookup_new(const char *url)
+{
+    CURLU *parts = curl_url();
+    char *host = NULL, *port = NULL;
+    struct in6_addr addr;
+    struct lookup *lookup = NULL;
+
+    if (curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+        curl_url_get(parts, CURLUPART_HOST, &host, CURLU_PUNYCODE) == CURLUE_OK &&
+        curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK && host[0] != '[' &&
+        inet_pton(AF_INET, host, &addr) != 1) {
+        lookup = NEW(struct lookup);
+        lookup->host = mem_strdup(host);
+        lookup->port = mem_strdup(port);
+    }
+    curl_free(host);
+    curl_free(port);
+    curl_url_cleanup(parts);
+    return lookup;
+}
+
+/* Those for which no thread was to be had. */
+static void on_busy(void *arg)
+{
+    struct webhook *webhook = arg;
+
+    for (struct transfer *it = webhook->transfers, *next; it; it = next) {
+        next = it->next;
+        if (it->busy) {
+            give_up(it, "too many names are being looked up");
+            next = webhook->transfers; /* it may have started others */
+        }
+    }
+}
+
 static void start(void *arg, struct notify_delivery *delivery, const struct json *payload)
 {
     struct webhook *webhook = arg;
     struct transfer *transfer = NEW(struct transfer);
+    struct lookup *lookup = lookup_new(json_string_or(json_get(payload, "url"), ""));
 
+    transfer->looking = true;
     transfer->webhook = webhook;
     transfer->delivery = delivery;
     transfer->easy = curl_easy_init();
@@ -188,7 +320,14 @@ static void start(void *arg, struct notify_delivery *delivery, const struct json
         transfer->next->prev = transfer;
     webhook->transfers = transfer;
     set_options(transfer, payload);
-    curl_multi_add_handle(webhook->multi, transfer->easy); /* sets the timer, so the rest is the loop's */
+    if (!lookup) {
+        hand_over(transfer);
+    } else if (offload_run(webhook->offload, WEBHOOK_CONNECT_TIMEOUT, look_up, on_looked_up, lookup_free,
+                           transfer, lookup, NULL) < 0) {
+        lookup_free(lookup);
+        transfer->busy = true;
+        loop_timer_set(webhook->busy, 0); /* never from inside the call */
+    }
 }
 
 static void cancel(void *arg, struct notify_delivery *delivery)
@@ -196,8 +335,11 @@ static void cancel(void *arg, struct notify_delivery *delivery)
     struct webhook *webhook = arg;
 
     for (struct transfer *it = webhook->transfers; it; it = it->next)
-        if (it->delivery == delivery) {
-            transfer_free(it);
+        if (it->delivery == delivery && !it->cancelled) {
+            if (it->looking && !it->busy)
+                it->cancelled = true;
+            else
+                transfer_free(it);
             return;
         }
 }
@@ -272,6 +414,8 @@ struct webhook *webhook_new(struct loop *loop, const struct policy *policy, cons
     webhook->policy = policy;
     webhook->ca_path = mem_strdup(ca_path);
     webhook->timer = loop_timer_new(loop, on_timer, webhook);
+    webhook->offload = offload_new(loop);
+    webhook->busy = loop_timer_new(loop, on_busy, webhook);
     webhook->multi = curl_multi_init();
     webhook->handler = (struct notify_handler){"webhook", webhook, start, cancel};
     curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
@@ -286,12 +430,14 @@ void webhook_free(struct webhook *webhook)
 {
     if (!webhook)
         return;
+    offload_close(webhook->offload);
     for (struct transfer *it = TAKE_PTR(webhook->transfers), *next; it; it = next) {
         next = it->next;
         transfer_done(it);
     }
     curl_multi_cleanup(webhook->multi);
     loop_timer_free(webhook->timer);
+    loop_timer_free(webhook->busy);
     free(webhook->ca_path);
     free(webhook);
     curl_global_cleanup();

@@ -12,7 +12,8 @@
 #define WEBHOOK_HEADERS_MAX     32
 #define WEBHOOK_HEADER_MAX      8192      /* bytes of one value */
 #define WEBHOOK_ANSWER_MAX      (1 << 20) /* bytes read of an answer; they are not kept */
-#define WEBHOOK_CONNECT_TIMEOUT 5         /* seconds */
+#define WEBHOOK_CONNECT_TIMEOUT 5         /* seconds, also for looking up a name */
+#define WEBHOOK_ADDRESSES_MAX   16        /* of a name that are tried */
 #define WEBHOOK_TIMEOUT         15        /* seconds for all of it */
 
 struct webhook;

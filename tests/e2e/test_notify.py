@@ -207,7 +207,7 @@ def test_settings_are_ones_own_and_kept(server):
 
 @needs_root
 def test_a_name_server_that_is_silent_holds_nobody_up(tmp_path):
-    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.9\noptions timeout:30\n")
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.9\nnameserver 127.0.0.9\noptions timeout:30\n")
 
     class Daemon(harness.Daemon):
         def args(self):
@@ -228,4 +228,4 @@ def test_a_name_server_that_is_silent_holds_nobody_up(tmp_path):
                 waiting = daemon.get("/v1/notify?user=bob")["waiting"]
                 worst = max(worst, time.monotonic() - start)
                 time.sleep(0.02)
-            assert "Timeout" in waiting[0]["why"] and worst < 2 * harness.PATIENCE
+            assert "name server does not answer" in waiting[0]["why"] and worst < 0.5 * harness.PATIENCE
