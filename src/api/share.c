@@ -20,7 +20,6 @@ static const struct {
 } limits[SHARE_KINDS] = {
     [SHARE_STREAMS] = {"streams of the queue", 50, 1000},
     [SHARE_LIST_BYTES] = {"large watches that are still being sent their objects", 64 << 20, 512 << 20},
-    [SHARE_LOOKS] = {"submissions whose folders are being looked at", 8, 48},
 };
 
 void shares_free(struct shares *shares)

@@ -1,6 +1,6 @@
-/* share - what one person holds of things that the daemon has only so much of: open streams, lists that are
- * being sent, work in threads. Each has a bound per person (docs/limits.md) beside the one for all. Admins
- * have the one for all. Callers without a name count together, by address. */
+/* share - what one person holds of things that the daemon has only so much of: open streams and lists that
+ * are being sent. Each has a bound per person (docs/limits.md) beside the one for all. Admins have the one
+ * for all. Callers without a name count together, by address. */
 #pragma once
 
 #include "api/call.h"
@@ -8,7 +8,6 @@
 enum share_kind {
     SHARE_STREAMS,    /* of the queue */
     SHARE_LIST_BYTES, /* of objects that watches have still to send */
-    SHARE_LOOKS,      /* paths that are looked at in a thread */
     SHARE_KINDS,
 };
 

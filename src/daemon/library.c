@@ -1,7 +1,9 @@
 #include "daemon/library.h"
 
 #include "api/api.h"
+#include "api/train/look.h"
 #include "api/train/train.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -11,6 +13,7 @@
 #include "podnet/podnet.h"
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -154,17 +157,65 @@ const char *library_url(const struct library *library)
 
 /* ---- homes ---- */
 
-const char *library_home(struct arena *arena, const char *user, const char *folder)
+struct home_look {
+    char user[LOGIN_NAME_MAX], home[PATH_MAX];
+};
+
+static void find_home(void *work)
 {
+    struct home_look *look = work;
     struct passwd entry, *found = NULL;
     char text[NSS_BUF];
+
+    if (getpwnam_r(look->user, &entry, text, sizeof(text), &found) == 0 && found)
+        snprintf(look->home, sizeof(look->home), "%s", found->pw_dir);
+}
+
+struct folder_look {
+    bool there;
+    char path[PATH_MAX];
+};
+
+static void find_folder(void *work)
+{
+    struct folder_look *look = work;
     struct stat st;
+
+    look->there = stat(look->path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* NULL: no such user, or it cannot be said now. */
+static const char *home_of(struct looks *looks, struct arena *arena, const char *user, int64_t deadline)
+{
+    struct home_look *look = NEW(struct home_look);
+    const char *home = NULL;
+
+    snprintf(look->user, sizeof(look->user), "%s", user);
+    if (!train_look(looks, user, deadline, find_home, free, look))
+        return NULL;
+    if (look->home[0])
+        home = arena_strdup(arena, look->home);
+    free(look);
+    return home;
+}
+
+const char *library_home(struct looks *looks, struct arena *arena, const char *user, const char *folder)
+{
+    int64_t deadline = clock_monotonic() + LOOK_MS * NSEC_PER_MSEC;
+    struct folder_look *look;
+    const char *home;
+    bool there;
 
     if (!user || !*user || streq(user, "system:admin"))
         user = "root";
-    if (getpwnam_r(user, &entry, text, sizeof(text), &found) != 0 || !found)
+    home = strlen(user) < LOGIN_NAME_MAX ? home_of(looks, arena, user, deadline) : NULL;
+    if (!home)
         return NULL;
-    if (stat(arena_printf(arena, "%s/%s", found->pw_dir, folder), &st) < 0 || !S_ISDIR(st.st_mode))
-        return NULL;
-    return arena_strdup(arena, found->pw_dir);
+    look = NEW(struct folder_look);
+    snprintf(look->path, sizeof(look->path), "%s/%s", home, folder);
+    if (!train_look(looks, user, deadline, find_folder, free, look))
+        return home; /* its server does not answer: the mount waits for it, and says so */
+    there = look->there;
+    free(look);
+    return there ? home : NULL;
 }

@@ -30,5 +30,7 @@ const char *library_url(const struct library *library); /* "http://10.88.0.1:533
  * an ordinary user DATA/python. malloc'ed; may be asked before library_open. */
 char *library_folder(const char *data_dir);
 
-/* Home of a user of this machine who has such a folder in it; NULL: none. In the arena. */
-const char *library_home(struct arena *arena, const char *user, const char *folder);
+/* Home of a user of this machine who has such a folder in it, or whose file server does not say; NULL: none.
+ * In the arena. */
+struct looks; /* api/train/look.h */
+const char *library_home(struct looks *looks, struct arena *arena, const char *user, const char *folder);

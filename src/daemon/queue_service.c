@@ -1,5 +1,6 @@
 #include "daemon/queue_service.h"
 
+#include "api/train/look.h"
 #include "api/train/train.h"
 #include "base/file.h"
 #include "daemon/agent.h"
@@ -16,6 +17,7 @@ struct queue_service {
     struct train *train;
     struct queue *queue;
     char *library;
+    struct looks *looks;
 };
 
 /* ---- hooks ---- */
@@ -32,8 +34,7 @@ static const char *token(void *arg, const char *pod_uid, struct arena *arena)
 
 static const char *home(void *arg, struct arena *arena, const char *user)
 {
-    (void)arg;
-    return library_home(arena, user, DATASETS);
+    return library_home(((struct queue_service *)arg)->looks, arena, user, DATASETS);
 }
 
 static bool pod_alive(void *arg, const char *pod_uid)
@@ -143,6 +144,7 @@ int queue_service_new(const struct queue_service_config *config, struct queue_se
     if (daemon->min_run_sec >= 0)
         options.min_run_ms = daemon->min_run_sec * 1000;
     service->store = registry_store(config->registry);
+    service->looks = train_looks_new();
     service->engine = config->engine;
     service->train = config->train;
     service->library = library_folder(daemon->data_dir);
@@ -172,6 +174,7 @@ void queue_service_free(struct queue_service *service)
     engine_tokens(service->engine, NULL, NULL);
     engine_measure(service->engine, NULL, NULL);
     queue_free(service->queue);
+    train_looks_free(service->looks);
     free(service->library);
     free(service);
 }

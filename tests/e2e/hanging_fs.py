@@ -4,6 +4,7 @@ can be looked at; whoever asks for a name in it waits until the file system is c
 import ctypes
 import errno
 import os
+import select
 import struct
 import subprocess
 import threading
@@ -17,13 +18,14 @@ class HangingFs:
     def __init__(self, folder):
         self.folder, self.asked = str(folder), threading.Event()
         os.makedirs(self.folder, exist_ok=True)
-        self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        self.fd = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         options = f"fd={self.fd},rootmode=40000,user_id=0,group_id=0,allow_other"
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.mount(b"hanging", self.folder.encode(), b"fuse", 0, options.encode()):
             code = ctypes.get_errno()
             os.close(self.fd)
             raise OSError(code, os.strerror(code))
+        self.end, self.stop = os.pipe()
         self.thread = threading.Thread(target=self.serve, daemon=True)
         self.thread.start()
 
@@ -33,10 +35,13 @@ class HangingFs:
     def serve(self):
         attributes = struct.pack("<6Q10I", 1, 0, 0, 0, 0, 0, 0, 0, 0, DIRECTORY, 2, 0, 0, 0, 4096, 0)
         while True:
+            # Never in read(): a thread in there would keep the connection when it is closed.
+            if self.end in select.select([self.fd, self.end], [], [])[0]:
+                return
             try:
                 request = os.read(self.fd, 1 << 17)
             except OSError as trouble:
-                if trouble.errno in (errno.EINTR, errno.ENOENT):
+                if trouble.errno in (errno.EINTR, errno.ENOENT, errno.EAGAIN):
                     continue
                 return  # unmounted
             opcode, unique = HEADER.unpack_from(request)[1:3]
@@ -51,4 +56,7 @@ class HangingFs:
 
     def close(self):
         subprocess.run(["umount", "-l", self.folder], check=False)
+        os.close(self.stop)
+        self.thread.join()
+        os.close(self.end)
         os.close(self.fd)  # ends the connection: whoever waits gets an error

@@ -1,5 +1,7 @@
 /* The checks of control/training_check.h on this machine, with the rights of the submitter. */
 #include "api/train/internal.h"
+#include "base/clock.h"
+#include "base/mem.h"
 #include "queue/queue.h"
 
 #include <errno.h>
@@ -30,74 +32,114 @@ struct checking {
     struct train *train;
     struct arena *arena;
     struct person person;
+    int64_t deadline; /* of the loop's wait for all looks */
 };
 
-/* False: nobody of this operating system. */
-static bool find_person(const struct identity *who, struct arena *arena, struct person *ret)
+/* ---- in a thread: a directory service or a file server may hang ---- */
+
+struct person_look {
+    uid_t uid;
+    bool found;
+    gid_t gid, groups[GROUPS_MAX];
+    int groups_len;
+    char home[PATH_MAX];
+};
+
+static void find_account(void *work)
 {
-    bool admin = access_is_admin(who);
+    struct person_look *look = work;
     struct passwd entry, *found = NULL;
     char text[NSS_BUF];
 
-    *ret = (struct person){.name = who->user, .root = admin || !who->has_uid || who->uid == 0};
-    if (!who->has_uid && !admin)
-        return false;
-    ret->uid = who->has_uid ? who->uid : 0;
-    ret->gid = who->has_uid ? who->gid : 0;
-    if (getpwuid_r(ret->uid, &entry, text, sizeof(text), &found) != 0 || !found)
-        return true;
-    ret->home = arena_strdup(arena, found->pw_dir);
-    ret->gid = found->pw_gid;
-    ret->groups_len = GROUPS_MAX;
-    if (getgrouplist(found->pw_name, found->pw_gid, ret->groups, &ret->groups_len) < 0)
-        ret->groups_len = GROUPS_MAX;
-    return true;
+    if (getpwuid_r(look->uid, &entry, text, sizeof(text), &found) != 0 || !found)
+        return;
+    look->found = true;
+    look->gid = found->pw_gid;
+    snprintf(look->home, sizeof(look->home), "%s", found->pw_dir);
+    look->groups_len = GROUPS_MAX;
+    if (getgrouplist(found->pw_name, found->pw_gid, look->groups, &look->groups_len) < 0)
+        look->groups_len = GROUPS_MAX;
+}
+
+struct path_look {
+    bool root;
+    uid_t uid;
+    gid_t gid, groups[GROUPS_MAX];
+    int groups_len, mode, sys;
+    struct stat st;
+    char path[PATH_MAX];
+};
+
+/* The system calls change this thread alone; giving up fsuid 0 gives up passing by permissions, too. */
+static int become(const struct path_look *look)
+{
+    if (look->root || geteuid() != 0)
+        return 0;
+    if (syscall(SYS_setgroups, look->groups_len, look->groups) < 0)
+        return errno;
+    setfsgid(look->gid);
+    setfsuid(look->uid);
+    return (uid_t)setfsuid((uid_t)-1) == look->uid ? 0 : EPERM;
+}
+
+static void look_at_path(void *work)
+{
+    struct path_look *look = work;
+
+    look->sys = become(look);
+    if (look->sys == 0 && (stat(look->path, &look->st) < 0 ||
+                           (look->mode && faccessat(AT_FDCWD, look->path, look->mode, AT_EACCESS) < 0)))
+        look->sys = errno;
 }
 
 /* ---- with the person's rights ---- */
 
-struct rights {
-    bool other;
-    gid_t groups[GROUPS_MAX];
-    int len;
-};
-
-/* The system calls change this thread alone; giving up fsuid 0 gives up passing by permissions, too. */
-static void enter(const struct person *person, struct rights *saved)
+/* 1: found, 0: nobody of this operating system, -1: it cannot be said now. */
+static int find_person(const struct checking *c, const struct identity *who, struct person *ret)
 {
-    saved->other = false;
-    if (person->root || geteuid() != 0)
-        return;
-    saved->len = getgroups(GROUPS_MAX, saved->groups);
-    if (saved->len < 0 || syscall(SYS_setgroups, person->groups_len, person->groups) < 0)
-        return;
-    setfsgid(person->gid);
-    setfsuid(person->uid);
-    saved->other = true;
-}
+    bool admin = access_is_admin(who);
+    struct person_look *look;
 
-static void leave(const struct rights *saved)
-{
-    int sys = errno;
-
-    if (saved->other) {
-        setfsuid(0);
-        setfsgid(0);
-        syscall(SYS_setgroups, saved->len, saved->groups);
+    *ret = (struct person){.name = who->user, .root = admin || !who->has_uid || who->uid == 0};
+    if (!who->has_uid && !admin)
+        return 0;
+    ret->uid = who->has_uid ? who->uid : 0;
+    ret->gid = who->has_uid ? who->gid : 0;
+    look = NEW(struct person_look);
+    look->uid = ret->uid;
+    if (!train_look(c->train->looks, who->user, c->deadline, find_account, free, look))
+        return -1;
+    if (look->found) {
+        ret->home = arena_strdup(c->arena, look->home);
+        ret->gid = look->gid;
+        memcpy(ret->groups, look->groups, sizeof(look->groups));
+        ret->groups_len = look->groups_len;
     }
-    errno = sys;
+    free(look);
+    return 1;
 }
 
-/* 0, or an errno. */
-static int may(const struct person *person, const char *path, int mode, struct stat *st)
+/* 0, or an errno. ETIMEDOUT: whoever serves the path does not answer. */
+static int may(const struct checking *c, const char *path, int mode, struct stat *st)
 {
-    struct rights saved;
-    int sys = 0;
+    struct path_look *look;
+    int sys;
 
-    enter(person, &saved);
-    if (stat(path, st) < 0 || (mode && faccessat(AT_FDCWD, path, mode, AT_EACCESS) < 0))
-        sys = errno;
-    leave(&saved);
+    if (strlen(path) >= PATH_MAX)
+        return ENAMETOOLONG;
+    look = NEW(struct path_look);
+    look->root = c->person.root;
+    look->uid = c->person.uid;
+    look->gid = c->person.gid;
+    look->groups_len = c->person.groups_len;
+    look->mode = mode;
+    memcpy(look->groups, c->person.groups, sizeof(look->groups));
+    snprintf(look->path, sizeof(look->path), "%s", path);
+    if (!train_look(c->train->looks, c->person.name, c->deadline, look_at_path, free, look))
+        return ETIMEDOUT;
+    sys = look->sys;
+    *st = look->st;
+    free(look);
     return sys;
 }
 
@@ -107,13 +149,15 @@ static int why_not(struct err *err, const struct person *person, int sys, const 
         return err_set(err, ERR_FORBIDDEN,
                        "%s may not %s it: give one of your own, or have its rights changed", person->name,
                        verb);
+    if (sys == ETIMEDOUT)
+        return err_set(err, ERR_UNAVAILABLE, "its file server does not answer; try again later");
     if (sys == ENOENT || sys == ENOTDIR)
         return err_set(err, ERR_NOT_FOUND, "there is no such %s on this machine", what);
     return err_errno(err, sys, "cannot look at it");
 }
 
 /* A folder that is to be made needs a parent that the person may write to. */
-static int check_missing(const struct person *person, const char *path, struct err *err)
+static int check_missing(const struct checking *c, const char *path, struct err *err)
 {
     char parent[PATH_MAX];
     struct stat st;
@@ -124,21 +168,21 @@ static int check_missing(const struct person *person, const char *path, struct e
     do {
         slash = strrchr(parent, '/');
         if (!slash)
-            return why_not(err, person, ENOENT, "folder", "write to");
+            return why_not(err, &c->person, ENOENT, "folder", "write to");
         *(slash == parent ? slash + 1 : slash) = '\0';
-        sys = may(person, parent, W_OK | X_OK, &st);
+        sys = may(c, parent, W_OK | X_OK, &st);
     } while (sys == ENOENT && slash != parent);
-    return sys ? why_not(err, person, sys, "folder", "make") : 0;
+    return sys ? why_not(err, &c->person, sys, "folder", "make") : 0;
 }
 
 static int check_folder(void *arg, const char *path, bool write, struct err *err)
 {
     const struct checking *c = arg;
     struct stat st;
-    int sys = may(&c->person, path, (write ? W_OK : R_OK) | X_OK, &st);
+    int sys = may(c, path, (write ? W_OK : R_OK) | X_OK, &st);
 
     if (sys == ENOENT && write)
-        return check_missing(&c->person, path, err);
+        return check_missing(c, path, err);
     if (sys)
         return why_not(err, &c->person, sys, "folder", write ? "write to" : "read");
     return S_ISDIR(st.st_mode) ? 0 : err_set(err, ERR_INVALID, "it is no folder");
@@ -148,7 +192,7 @@ static int check_file(void *arg, const char *path, struct err *err)
 {
     const struct checking *c = arg;
     struct stat st;
-    int sys = may(&c->person, path, R_OK, &st);
+    int sys = may(c, path, R_OK, &st);
 
     if (sys == ENOENT || sys == ENOTDIR)
         return err_set(err, ERR_NOT_FOUND, "there is no such file");
@@ -180,28 +224,36 @@ static bool is_folder(const struct checking *c, const char *path)
 {
     struct stat st;
 
-    return may(&c->person, path, R_OK | X_OK, &st) == 0 && S_ISDIR(st.st_mode);
+    return may(c, path, R_OK | X_OK, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* Names of our own jobs are long enough already. */
 static int refuse(const struct write *write, const struct err *err)
 {
-    int code = err->code == ERR_FORBIDDEN ? 403 : err->code == ERR_EXISTS ? 409 : 422;
+    int code = err->code == ERR_FORBIDDEN     ? 403
+               : err->code == ERR_EXISTS      ? 409
+               : err->code == ERR_UNAVAILABLE ? 503
+                                              : 422;
 
-    return failure_set(write->failure, write->arena, code,
-                       code == 403   ? "Forbidden"
-                       : code == 409 ? "Conflict"
-                                     : "Invalid",
-                       "%s", err->msg);
+    failure_set(write->failure, write->arena, code,
+                code == 403   ? "Forbidden"
+                : code == 409 ? "Conflict"
+                : code == 503 ? "ServiceUnavailable"
+                              : "Invalid",
+                "%s", err->msg);
+    write->failure->retry_after = code == 503;
+    return -1;
 }
 
 int train_admit(void *arg, const struct write *write, const struct kind *kind, const char *ns,
                 struct json *doc, const struct object *old)
 {
-    struct checking c = {.train = arg, .arena = write->arena};
+    struct checking c = {
+        .train = arg, .arena = write->arena, .deadline = clock_monotonic() + LOOK_MS * NSEC_PER_MSEC};
     struct training_facts facts = {.arg = &c, .port = check_port};
     struct json *spec = json_get(doc, "spec");
     struct err err = {0};
+    int known;
 
     (void)ns;
     if (kind->id != KIND_TRAINING_JOB || old || !write->who || !json_is(spec, JSON_OBJECT))
@@ -209,7 +261,13 @@ int train_admit(void *arg, const struct write *write, const struct kind *kind, c
     if (c.train->config.queue)
         queue_room(c.train->config.queue, &facts.room);
     facts.low_ports = access_is_admin(write->who);
-    if (find_person(write->who, c.arena, &c.person)) {
+    known = find_person(&c, write->who, &c.person);
+    if (known < 0) {
+        err_set(&err, ERR_UNAVAILABLE, "the account of '%s' cannot be looked up now; try again later",
+                write->who->user);
+        return refuse(write, &err);
+    }
+    if (known) {
         facts.folder = check_folder;
         facts.file = check_file;
         if (c.person.home) {

@@ -1,6 +1,7 @@
 /* What the files of api/train share. */
 #pragma once
 
+#include "api/train/look.h"
 #include "api/train/train.h"
 #include "control/training_check.h"
 
@@ -8,6 +9,7 @@
 
 struct train {
     struct train_config config;
+    struct looks *looks;
     unsigned char key[TRAIN_KEY_BYTES]; /* of the jobs' tokens */
 };
 

@@ -34,6 +34,7 @@ struct train *train_new(const struct train_config *config)
 
     train->config = *config;
     train->config.datasets = mem_strdup(config->datasets ? config->datasets : "datasets");
+    train->looks = train_looks_new();
     load_key(train);
     registry_add_admission(config->registry, train_admit, train);
     return train;
@@ -43,6 +44,7 @@ void train_free(struct train *train)
 {
     if (!train)
         return;
+    train_looks_free(train->looks);
     free((char *)train->config.datasets);
     OPENSSL_cleanse(train->key, sizeof(train->key));
     free(train);

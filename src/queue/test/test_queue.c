@@ -616,6 +616,8 @@ static void test_amounts_beyond_reason_wait_for_ever(void **state)
     assert_int_equal(amount_of(yaml(f, "9223372036854775807"), AMOUNT_MIB_UP), (int64_t)1 << 43);
     assert_int_equal(amount_of(yaml(f, "1048577"), AMOUNT_MIB_UP), 2);
     assert_int_equal(amount_of(yaml(f, "1048577"), AMOUNT_MIB), 1);
+}
+
 /* ---- what the library says ---- */
 
 static int log_text(struct fixture *f, const char *uid, const char *text)
