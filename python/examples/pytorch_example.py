@@ -66,9 +66,9 @@ def main():
             total += loss.item()
             time.sleep(PAUSE)
             prof.measure()
-        prof.end_epoch()
         torch.save(model.state_dict(), path + ".part")
         os.replace(path + ".part", path)
+        prof.end_epoch()  # after the snapshot: an epoch that is reported is never done again
         print(f"epoch {epoch + 1} loss {total / len(loader):.6f}", flush=True)
 
 

@@ -63,8 +63,34 @@ def test_term_ends_at_the_epoch():
             "  print('body', e, flush=True)\n")
     done = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, PYTHONPATH=SRC), capture_output=True,
                           text=True)
-    assert done.returncode == 0 and done.stdout == "body 0\nbody 1\n"
+    assert done.returncode == 143 and done.stdout == "body 0\nbody 1\n", "nobody asked for it: not a success"
     assert "stopping after 2 of 5 epochs" in done.stderr
+
+
+def test_term_ends_forked_children():
+    code = ("import berth, multiprocessing, os, signal, time\nos.environ.update(EPOCHS_TO_BE_DONE='1')\n"
+            "for e in berth.epochs():\n"
+            "  child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(60,), daemon=True)\n"
+            "  child.start()\n"
+            "  child.terminate()\n"
+            "  child.join(20)\n"
+            "  print(child.exitcode, flush=True)\n"
+            "  os._exit(0)\n")
+    done = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, PYTHONPATH=SRC), capture_output=True,
+                          text=True, timeout=60)
+    assert done.stdout == "-15\n", done.stderr
+
+
+def test_several_processes_leave_one_epoch_after_they_heard(inside, scheduler, monkeypatch):
+    """One of them may get the answer late: by the next epoch's end all have it."""
+    berth.job()._wire.alone = False
+    scheduler.stop = "1"
+    bodies = []
+    with pytest.raises(SystemExit) as left:
+        for epoch in berth.epochs():
+            bodies.append(epoch)
+            assert berth.flush(5)
+    assert left.value.code == 0 and bodies == [0, 1]
 
 
 def test_a_handler_of_the_scripts_own_stays():

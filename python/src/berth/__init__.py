@@ -9,13 +9,15 @@
         torch.save(model.state_dict(), berth.snapshot_path("model.pt"))
 
 When the GPUs are needed elsewhere, the loop over epochs ends the script after the epoch's body (the snapshot is
-saved by then), with status 0, and Berth starts it again later. TERM does the same. Outside Berth everything works
-with harmless defaults, and nothing is sent. The daemon being away never stops or slows training.
+saved by then), with status 0, and Berth starts it again later. TERM does the same; where Berth has not asked for
+it, the status is 143, so that nobody takes it for the end of the training. Outside Berth everything works with
+harmless defaults, and nothing is sent. The daemon being away never stops or slows training.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import threading
@@ -32,6 +34,7 @@ __all__ = ["Job", "end", "epoch", "epochs", "flush", "job", "log", "restarted", 
 
 T = TypeVar("T")
 _clock = time.perf_counter
+TERMED = 128 + signal.SIGTERM  # the status of a script that was told to end, and not by Berth
 
 
 class Job:
@@ -65,7 +68,9 @@ class Job:
         self._next: int = self.heartbeat
         self._epoch_started: Optional[float] = None
         self._asked: bool = False  # Berth wants the GPUs
+        self._heard: Optional[int] = None  # the first epoch of which it said so
         self._termed: bool = False
+        self._forks = threading.local()
 
     # ---- snapshots ----
 
@@ -97,9 +102,13 @@ class Job:
             return self._termed
         return self._asked or self._termed
 
-    def _told(self, text: str) -> None:
+    def _told(self, epoch: int, text: str) -> None:
+        """Comes from the background thread. The processes of one job must leave together, and an answer may be late
+        for some of them: there it counts at the end of the next epoch, when all have it."""
         if text == "1":
-            self._asked = True
+            self._heard = epoch if self._heard is None else min(self._heard, epoch)
+            if self._wire.alone:
+                self._asked = True
 
     def watch_term(self) -> bool:
         """TERM asks to stop at the epoch's end. False: not possible here (not the main thread), or the script
@@ -109,7 +118,22 @@ class Job:
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             return False
         signal.signal(signal.SIGTERM, self._on_term)
+        os.register_at_fork(before=self._hold_term, after_in_parent=self._take_term, after_in_child=self._forget_term)
         return True
+
+    # Children (loaders, pools) are ended by TERM as ever: they have no epochs. One that comes while a child has the
+    # handler still would be lost, so it waits.
+
+    def _hold_term(self) -> None:
+        self._forks.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def _take_term(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._forks.mask)
+
+    def _forget_term(self) -> None:
+        if signal.getsignal(signal.SIGTERM) == self._on_term:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._take_term()
 
     def _on_term(self, number: int, frame: Any) -> None:
         self._termed = True
@@ -130,8 +154,10 @@ class Job:
             body["epochDur"] = time.time() - started if started is not None else 0.0
             self._wire.profile(body)
             self._wire.done(self.done)
+        if self._heard is not None and self._heard < self.done:
+            self._asked = True
         if self.done < self.max_epochs:
-            self._wire.poll(self.done, self._told)
+            self._wire.poll(self.done, functools.partial(self._told, self.done))
 
     def measure(self) -> None:
         """A step is over."""
@@ -171,7 +197,7 @@ class Job:
 
     def epochs(self, exit: bool = True) -> Iterator[int]:
         """The numbers of the epochs still to be done. After a body that is asked to be the last one, the script
-        ends with status 0; with exit=False only the loop does."""
+        ends with status 0 (143 where TERM came without Berth's asking); with exit=False only the loop does."""
         self.watch_term()
         while self.done < self.max_epochs:
             self.start_epoch()
@@ -180,7 +206,7 @@ class Job:
             if self.should_stop():
                 warn("stopping after %d of %d epochs, to go on later" % (self.done, self.max_epochs))
                 if exit:
-                    raise SystemExit(0)
+                    raise SystemExit(0 if self._heard is not None else TERMED)
                 return
 
     def steps(self, batches: Iterable[T]) -> Iterator[T]:

@@ -10,6 +10,7 @@ slows training.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from typing import Any, Dict, Optional
@@ -49,6 +50,7 @@ class KubeProfiler:
         self.start_epoch_time: Optional[float] = None
         self.end_epoch_time: Optional[float] = None
         self.has_to_stop: bool = False
+        self._heard: Optional[int] = None  # the first epoch at which the scheduler wanted the GPUs
 
         self._wire = Wire(env, job_manager_hostname, db_hostname)
         self.jmHostname: str = self._wire.manager
@@ -80,8 +82,11 @@ class KubeProfiler:
     def start_epoch(self) -> None:
         """At the start of each epoch: asks whether this job has to make room."""
         self.start_epoch_time = time.time()
-        if self.epoch < self.EPOCHS - 1:  # the last epoch is always finished
-            self._wire.poll(self.epoch, self._told)
+        if self.epoch >= self.EPOCHS - 1:  # the last epoch is always finished
+            return
+        if self._heard is not None and self._heard < self.epoch:
+            self.has_to_stop = True
+        self._wire.poll(self.epoch, functools.partial(self._told, self.epoch))
 
     def end_epoch(self) -> None:
         """At the end of each epoch, with validation."""
@@ -120,9 +125,13 @@ class KubeProfiler:
         if self._first:
             self._wire.profile(self._row())
 
-    def _told(self, text: str) -> None:
-        """Comes from the background thread. The answer may be late: the last epoch is finished all the same."""
-        if text == "1" and self.epoch < self.EPOCHS - 1:
+    def _told(self, epoch: int, text: str) -> None:
+        """Comes from the background thread. The answer may be late: the last epoch is finished all the same. The
+        processes of one job must leave together: there it counts from the next epoch on, when all have it."""
+        if text != "1":
+            return
+        self._heard = epoch if self._heard is None else min(self._heard, epoch)
+        if self._wire.alone and self.epoch < self.EPOCHS - 1:
             self.has_to_stop = True
 
     def _leave(self) -> None:
