@@ -21,7 +21,7 @@ const columns = [
 ];
 
 export function historyView(app, params) {
-  let closed = false, jobs = [], next = null, usage = null, loading = false;
+  let closed = false, jobs = [], next = null, usage = null, loading = false, asked = 0;
   const filter = {user: params.get('user') || '', state: params.get('state') || '', days: +(params.get('days') || 28)};
   const table = new VirtualTable(columns, {label: 'Finished jobs', open: (j) => { location.hash = jobHash(j); }});
   const user = h('input', {type: 'search', value: filter.user, placeholder: 'User', 'aria-label': 'User', onchange: () => { filter.user = user.value.trim(); changed(); }});
@@ -54,14 +54,16 @@ export function historyView(app, params) {
     setTimeout(() => URL.revokeObjectURL(a.href), 1000);
   }
 
+  /* A changed filter is asked for at once; an answer for an older one is not shown. */
   async function load(further) {
-    if (loading) return;
+    if (further && loading) return;
+    const mine = ++asked;
     loading = true;
     const where = {user: filter.user, state: filter.state, from: from()};
     setAttr(csv, 'href', `v1/history${query({...where, format: 'csv'})}`);
     try {
       const doc = await get(`v1/history${query({...where, limit: PAGE, after: further ? next : ''})}`);
-      if (!closed) {
+      if (!closed && mine === asked) {
         jobs = further ? jobs.concat(doc.jobs) : doc.jobs;
         next = doc.next;
         table.set(jobs.map((j) => ({key: j.id, height: ROW, data: j})));
@@ -69,8 +71,8 @@ export function historyView(app, params) {
         none.hidden = jobs.length > 0;
         more.hidden = !next;
       }
-    } catch (e) { if (!closed) setText(none, e.message); }
-    loading = false;
+    } catch (e) { if (!closed && mine === asked) setText(none, e.message); }
+    if (mine === asked) loading = false;
   }
 
   function config() {
@@ -82,10 +84,13 @@ export function historyView(app, params) {
   }
 
   async function loadUsage() {
+    const days = filter.days;
+    let rowsNow;
     try {
-      usage = (await get(`v1/usage${query({from: from(), by: filter.days <= 7 ? 'day' : 'week'})}`)).rows;
-    } catch (e) { fill(chartBox, empty(e.message)); return; }
-    if (closed) return;
+      rowsNow = (await get(`v1/usage${query({from: from(), by: days <= 7 ? 'day' : 'week'})}`)).rows;
+    } catch (e) { if (!closed && days === filter.days) fill(chartBox, empty(e.message)); return; }
+    if (closed || days !== filter.days) return;
+    usage = rowsNow;
     fill(rows, [...usage].sort((a, b) => (a.start < b.start ? 1 : a.start > b.start ? -1 : b.gpuHours - a.gpuHours)).slice(0, 200).map((r) => h('tr', {}, h('td', {}, f.day(r.start)), h('td', {}, userNode(r.user)), h('td', {class: 'num'}, f.number(r.gpuHours, 2)), h('td', {class: 'num'}, r.jobs), h('td', {class: 'num'}, f.span(r.waitMedian)), h('td', {class: 'num'}, f.span(r.waitP90)))));
     if (!usage.length) { chart?.close(); chart = null; fill(chartBox, empty('No GPU was used in this time.')); return; }
     const words = `GPU-hours of ${f.plural(new Set(usage.map((r) => r.user)).size, 'user')}, as the table beside lists`;

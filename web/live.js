@@ -44,6 +44,7 @@ export class Live extends EventTarget {
   #delay = POLL_MS;
   #running = false;
   #polling = false;
+  #next = 0; /* the one timer of the next poll: a stream that fails must not start another chain */
 
   start() {
     if (this.#running) return;
@@ -68,6 +69,7 @@ export class Live extends EventTarget {
   #later(fn, ms) {
     const t = setTimeout(() => { this.#timers.delete(t); if (this.#running) fn(); }, ms);
     this.#timers.add(t);
+    return t;
   }
 
   #setState(state) {
@@ -113,7 +115,9 @@ export class Live extends EventTarget {
       this.dispatchEvent(new Event('trouble'));
     }
     this.#polling = false;
-    this.#later(() => this.#poll(), this.#delay);
+    clearTimeout(this.#next);
+    this.#timers.delete(this.#next);
+    this.#next = this.#later(() => this.#poll(), this.#delay);
   }
 
   #replace(doc) {

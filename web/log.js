@@ -4,11 +4,11 @@ import {h, setText} from './dom.js';
 import {whileSeen} from './live.js';
 import {copyButton} from './parts.js';
 
-const LINES_MAX = 20000, TAIL = 2000, DRAW_MAX = 4000;
+const LINES_MAX = 20000, TAIL = 2000, DRAW_MAX = 4000, REST_MAX = 16384;
 const ANSI = /\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?|[\x00-\x08\x0b\x0c\x0e-\x1f]/g;
 
 export function logView(path, {running}) {
-  let lines = [], rest = '', follow = true, abort = null, dirty = false, drawn = 0, matches = [], at = -1, closed = false, retry = 0, streaming = false;
+  let lines = [], rest = '', open = false, follow = true, abort = null, dirty = false, drawn = 0, matches = [], at = -1, closed = false, retry = 0, streaming = false;
   const text = h('pre', {class: 'log', tabindex: 0, 'aria-label': 'Log', role: 'log', 'aria-live': 'off'});
   const search = h('input', {type: 'search', placeholder: 'Search the log', 'aria-label': 'Search the log', oninput: () => { find(); draw(true); step(0); }, onkeydown: (e) => { if (e.key === 'Enter') { e.preventDefault(); step(e.shiftKey ? -1 : 1); } }});
   const found = h('span', {class: 'muted', role: 'status'});
@@ -71,10 +71,23 @@ export function logView(path, {running}) {
     text.querySelector('.here')?.scrollIntoView({block: 'center'});
   }
 
+  /* What a terminal would show: each carriage return begins the line anew; one at its end shows what was before. */
+  function shown(line) {
+    const kept = line.replace(/\r+$/, '');
+    return kept.slice(kept.lastIndexOf('\r') + 1).replace(ANSI, '');
+  }
+
+  /* The line that is being written (a progress bar) is shown too: `open`, the last of lines. Of it only what a
+   * carriage return has not overwritten is kept. */
   function take(chunk) {
     const parts = (rest + chunk).split(/\r?\n/);
     rest = parts.pop();
-    for (const p of parts) lines.push((p.includes('\r') ? p.slice(p.lastIndexOf('\r') + 1) : p).replace(ANSI, ''));
+    if (open) { lines.pop(); open = false; if (draw.to > lines.length) { text.lastChild?.remove(); draw.to = lines.length; } }
+    for (const p of parts) lines.push(shown(p));
+    const end = rest.endsWith('\r') ? rest.length - 1 : rest.length, from = end > 0 ? rest.lastIndexOf('\r', end - 1) : -1;
+    if (from >= 0) rest = rest.slice(from + 1);
+    if (rest.length > REST_MAX) { lines.push(shown(rest)); rest = ''; }
+    if (rest) { lines.push(shown(rest)); open = true; }
     if (lines.length > LINES_MAX) { lines = lines.slice(-LINES_MAX); draw.from = draw.to = -1; }
     if (dirty) return;
     dirty = true;
@@ -87,6 +100,7 @@ export function logView(path, {running}) {
     const mine = abort;
     lines = [];
     rest = '';
+    open = false;
     text.replaceChildren();
     draw.from = draw.to = 0;
     const live = running() && !previous.checked;
