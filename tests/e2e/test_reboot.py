@@ -326,3 +326,44 @@ def test_a_full_disk_evicts_who_fills_it(tmp_path):
             close(daemon)
     finally:
         subprocess.run(["umount", "-l", data], check=True)
+
+
+def test_what_ended_on_a_full_disk_does_not_run_again(tmp_path):
+    data, marks = tmp_path / "data", tmp_path / "marks"
+    data.mkdir()
+    marks.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "tmpfs", data], check=True)
+    try:
+        daemon = podkit.start(tmp_path, "--backup-hours", "off")
+        try:
+            spec = pod("x", "echo run >>/marks/runs; until [ -e /marks/go ]; do sleep 0.05; done; exit 7",
+                       spec={"volumes": [{"name": "m", "hostPath": {"path": str(marks)}}]},
+                       volumeMounts=[{"name": "m", "mountPath": "/marks"}])["spec"]
+            create(daemon, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"},
+                            "spec": {"backoffLimit": 0, "template": {"spec": spec}}})
+            harness.wait((marks / "runs").exists, "it runs")
+            name = daemon.kubectl("get", "pods", "-o", "json").json()["items"][0]["metadata"]["name"]
+            until(daemon, name, lambda p: p["status"]["phase"] == "Running", "it is known to run")
+            filler = data / "filler"
+            with open(filler, "wb", buffering=0) as file:  # to the last byte
+                for size in (1 << 20, 4096, 1):
+                    try:
+                        while True:
+                            file.write(b"x" * size)
+                    except OSError:
+                        pass
+            (marks / "go").touch()
+            harness.wait(lambda: "full" in daemon.log(), "a commit fails")
+            daemon.stop()
+            filler.unlink()
+            daemon.start()
+            found = phase(daemon, name, "Failed")
+            assert found["status"].get("reason") != "NodeReboot"
+            assert found["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 7
+            harness.wait(lambda: any(c["type"] == "Failed" and c["status"] == "True" for c in daemon.kubectl(
+                "get", "job", "once", "-o", "json").json()["status"].get("conditions", [])), "the Job has failed")
+            assert (marks / "runs").read_text() == "run\n"
+        finally:
+            close(daemon)
+    finally:
+        subprocess.run(["umount", "-l", data], check=True)

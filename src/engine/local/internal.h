@@ -224,7 +224,9 @@ void sandbox_not_yet(struct local_pod *pod, const struct err *err); /* tried aga
 /* The files of its volumes are written, or not (err). */
 void sandbox_volumes(struct local_pod *pod, const struct err *err);
 void sandbox_paused(struct local_pod *pod, const struct err *err);
-void sandbox_part_gone(struct local_pod *pod);          /* one thing less is pending */
+void sandbox_part_gone(struct local_pod *pod); /* one thing less is pending */
+/* Its containers have ended: what they wrote into volumes of its own goes; how they ended stays. */
+void sandbox_make_room(struct local_pod *pod);
 void sandbox_leave(struct local_pod *pod, bool forget); /* forget: logs and folder go, too */
 void sandbox_write_hosts(struct local_pod *pod);        /* again, where it has one */
 

@@ -304,8 +304,11 @@ static void wind_up(struct local_pod *pod)
 {
     bool forget = !pod->object || pod->facts.deleting;
 
-    if (pod->object && pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_LEAVING && !pod_settled(pod))
+    if (pod->object && pod->sandbox != SANDBOX_GONE && pod->sandbox != SANDBOX_LEAVING && !pod_settled(pod)) {
+        if (pod->settle_failed) /* the disk may be full of what it wrote */
+            sandbox_make_room(pod);
         return;
+    }
     if (pod->sandbox != SANDBOX_GONE)
         sandbox_leave(pod, false);
     if (pod->sandbox != SANDBOX_GONE)

@@ -285,6 +285,12 @@ static void remove_contents(struct local_pod *pod)
         sandbox_remove_tree(pod->engine, volumes);
 }
 
+void sandbox_make_room(struct local_pod *pod)
+{
+    volumes_remove(pod);
+    remove_contents(pod);
+}
+
 void sandbox_part_gone(struct local_pod *pod)
 {
     pod->pending--;

@@ -6,14 +6,11 @@ struct settle {
     struct local_pod *pod; /* NULL: it is gone */
 };
 
-/* Where the disk is full, what runs must come to its end all the same: that makes room. */
+/* A commit that failed settles nothing: the engine tries again, and the records stay until then. */
 bool pod_settled(struct local_pod *pod)
 {
-    bool settled = pod->settled || pod->settle_failed;
-
-    pod->wants_settled = !settled;
-    pod->settle_failed = false;
-    return settled;
+    pod->wants_settled = !pod->settled;
+    return pod->settled;
 }
 
 static void settle_on_durable(void *arg, const struct err *err)
