@@ -163,7 +163,7 @@ static int copy_entry(struct snapshot *s, int from, int to, const char *name, in
 
 static int copy_folder(struct snapshot *s, int from, int to, int depth)
 {
-    DIR *dir = fdopendir(dup(from));
+    DIR *dir = fdopendir(fcntl(from, F_DUPFD_CLOEXEC, 3));
     size_t len = s->path.len;
     int result = 0;
 

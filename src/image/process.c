@@ -109,6 +109,8 @@ void store_empty_trash(struct images *images)
         argv[argc++] = vec_pop(&images->trash);
     if (store_spawn(argv, NULL, &images->remover, &err) == 0)
         images->remover_child = loop_child_new(images->loop, images->remover, on_remover, images, &err);
+    if (!images->remover_child)
+        images->remover = 0; /* the next one is another try */
     if (err.code)
         log_warn("deleting from '%s/trash': %s", images->dir, err.msg);
     while (argc > 2)

@@ -145,6 +145,7 @@ struct local_engine {
     VEC(char *) keep_line; /* uids of pods whose log is to be copied; NULL: only to look for old ones */
     char *keep_uid;        /* whose is being copied */
     bool keep_busy;
+    struct loop_timer *keep_retry;
     int64_t keep_cleaned; /* monotonic */
     struct map *accounts; /* accounts.c: name of a user → what is known */
     void (*account_fn)(void *arg);

@@ -17,6 +17,7 @@
 #define NOTE           "keep-log" /* the name, then the containers, a line each */
 #define NOTE_BYTES_MAX (64 << 10)
 #define COPY_SEC       300
+#define RETRY_NSEC     NSEC_PER_SEC
 #define CLEAN_NSEC     (INT64_C(3600) * NSEC_PER_SEC)
 
 /* The thread's, while one works on it. */
@@ -106,6 +107,22 @@ static void keep_done(void *owner, void *arg)
     keep_next(engine);
 }
 
+static void on_retry(void *arg)
+{
+    keep_next(arg);
+}
+
+/* No thread is to be had: copying in the loop would hold up everybody. */
+static void keep_later(struct local_engine *engine, char *uid)
+{
+    vec_insert(&engine->keep_line, 0, uid);
+    free(TAKE_PTR(engine->keep_uid));
+    engine->keep_busy = false;
+    if (!engine->keep_retry)
+        engine->keep_retry = loop_timer_new(engine->loop, on_retry, engine);
+    loop_timer_set(engine->keep_retry, RETRY_NSEC);
+}
+
 static void keep_next(struct local_engine *engine)
 {
     struct keep_work *work;
@@ -128,9 +145,8 @@ static void keep_next(struct local_engine *engine)
     engine->keep_uid = mem_strdup(work->uid);
     engine->keep_busy = true;
     if (offload_run(engine->offload, COPY_SEC, keep_run, keep_done, keep_drop, engine, work, &err) < 0) {
-        err_prefix(&work->err, "%s", err.msg);
-        keep_run(work); /* no thread is to be had: rather late than never */
-        keep_done(engine, work);
+        keep_later(engine, TAKE_PTR(work->uid));
+        keep_drop(work);
     }
 }
 
@@ -152,6 +168,7 @@ void keeper_stop(struct local_engine *engine)
         free(*it);
     vec_done(&engine->keep_line);
     free(TAKE_PTR(engine->keep_uid));
+    loop_timer_free(TAKE_PTR(engine->keep_retry));
 }
 
 static int write_note(const char *path, const struct buf *text, struct err *err)
