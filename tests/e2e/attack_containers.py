@@ -253,13 +253,14 @@ def upgrade(node, path, uid=None):
 
 
 def answer_of(sock):
-    text = b""
-    while b"\r\n\r\n" not in text:
-        piece = sock.recv(4096)
-        if not piece:
-            break
-        text += piece
-    return int(text.split()[1]), text
+    """Status and text of an answer; of an error its body, too."""
+    with sock.makefile("rb") as lines:
+        text, length = lines.readline(), 0
+        for line in iter(lines.readline, b"\r\n"):
+            text += line
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        return int(text.split()[1]), text + (lines.read(length) if length else b"")
 
 
 def test_connections_for_files_have_a_share_and_hold_up_nobody(node):
@@ -294,6 +295,24 @@ def test_connections_for_files_have_a_share_and_hold_up_nobody(node):
         with contextlib.closing(upgrade(node, "/v1/files", NOBODY)) as again:
             return answer_of(again)[0] == 101
     harness.wait(free_again, "places are given back")
+
+
+def test_pulls_that_are_watched_have_a_share(node):
+    """From a registry that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        name = f"127.0.0.1:{silent.getsockname()[1]}/a/b"
+        socks = []
+        for i in range(20):
+            sock = socket.socket(socket.AF_UNIX)
+            sock.settimeout(30)
+            sock.connect(str(node.socket))
+            sock.sendall(f"POST /v1/images/pull?name={name}:{i} HTTP/1.1\r\nHost: b\r\nContent-Length: 0\r\n\r\n".encode())
+            socks.append(sock)
+        answers = [answer_of(s) for s in socks]
+        assert [c for c, _ in answers].count(200) == 16 and [c for c, _ in answers].count(429) == 4
+        assert b"too many pulls at once: 16 for each user" in next(t for c, t in answers if c == 429)
+        for sock in socks:
+            sock.close()
 
 
 def test_an_import_leaves_the_disk_above_the_eviction_mark(tmp_path):
