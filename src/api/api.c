@@ -7,6 +7,8 @@
 #include "api/rest/rest.h"
 #include "api/share.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "registry/access_table.h"
 
@@ -26,6 +28,11 @@ static void live_ended(struct http_req *req)
         call->api->live = call->live_next;
 }
 
+static void api_on_answer(struct http_req *req, int status)
+{
+    call_audit(req->owner, status);
+}
+
 static void live_add(struct call *call)
 {
     struct api *api = call->api;
@@ -37,6 +44,8 @@ static void live_add(struct call *call)
     api->live = call;
     call->req->owner = call;
     call->req->ended = live_ended;
+    call->req->answered = api_on_answer;
+    call->req->id = arena_printf(call->arena, "%s-%llx", api->boot, (unsigned long long)++api->requests);
 }
 
 static bool is_taken_back(const struct call *call)
@@ -82,6 +91,7 @@ struct api *api_new(const struct api_config *config)
 
     api->config = *config;
     api->started = clock_monotonic();
+    random_hex(api->boot, 4);
     api->directory = directory_new(config->loop, NULL);
     api->expiry = loop_timer_new(config->loop, api_on_expiry, api);
     return api;
@@ -96,8 +106,10 @@ void api_free(struct api *api)
     shares_free(api->shares);
     directory_free(api->directory);
     loop_timer_free(api->expiry);
-    for (struct call *it = api->live; it; it = it->live_next)
+    for (struct call *it = api->live; it; it = it->live_next) {
         it->req->ended = NULL; /* they outlive us by a moment */
+        it->req->answered = NULL;
+    }
     free(api);
 }
 
@@ -139,7 +151,7 @@ static bool authorise(struct call *call)
     return false;
 }
 
-static void handle(struct call *call)
+static void handle_now(struct call *call)
 {
     int identified;
     bool known;
@@ -166,6 +178,14 @@ static void handle(struct call *call)
     if (rest_handle(call) || kube_handle(call) || page_handle(call))
         return;
     call_page_not_found(call);
+}
+
+/* What is logged meanwhile tells whose request it was. */
+static void handle(struct call *call)
+{
+    log_set_request(call->req->id);
+    handle_now(call);
+    log_set_request(NULL);
 }
 
 void call_again(void *arg)

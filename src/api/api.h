@@ -6,6 +6,7 @@
 #include "registry/registry.h"
 
 struct api;
+struct audit; /* api/audit.h */
 struct call;
 struct pod_ops; /* engine/pod_ops.h */
 struct tasks;   /* tasks/tasks.h */
@@ -49,6 +50,7 @@ struct api_config {
     unsigned user_tokens;          /* of one user; 0: any number */
     const char *const *admins;     /* user names that are admins beside root; NULL-terminated, or NULL */
     struct api_hooks hooks;
+    struct audit *audit;     /* NULL: nothing is written down */
     struct queue *queue;     /* NULL: none */
     struct inbox *inbox;     /* NULL: none */
     struct deliver *deliver; /* NULL: none */

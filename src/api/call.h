@@ -39,7 +39,8 @@ struct call {
     bool library;  /* came to an address that serves the training library alone */
     bool session;  /* who is signed in with the page's cookie */
     struct call *live_prev, *live_next; /* of all that are open */
-    const char *cookie;                 /* for Set-Cookie of the answer; NULL: none */
+    const char *object; /* NAMESPACE/NAME of what was made, for the audit log; NULL: the path tells it */
+    const char *cookie; /* for Set-Cookie of the answer; NULL: none */
 };
 
 struct api {
@@ -49,6 +50,8 @@ struct api {
     struct shares *shares;       /* share.h; NULL: nobody has held anything yet */
     struct directory *directory;
     struct call *live; /* open requests */
+    char boot[9];      /* what ids of requests begin with */
+    uint64_t requests;
     struct loop_timer *expiry;
     int64_t started;
 };
@@ -56,6 +59,9 @@ struct api {
 /* Cuts open requests whose credential is no longer there, and those of user (NULL: nobody's); not `except`,
  * which may be NULL. */
 void api_cut(struct api *api, const char *user, const struct call *except);
+
+/* audit_call.c: the answer's status is known. */
+void call_audit(struct call *call, int status);
 
 /* Handles the call (arg) from its beginning: for those who had to wait before anything was done. */
 void call_again(void *arg);

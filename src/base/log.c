@@ -21,6 +21,13 @@ static const struct {
     [LOG_LEVEL_DEBUG] = {"debug", 7},
 };
 
+static _Thread_local char log_request[64];
+
+void log_set_request(const char *id)
+{
+    snprintf(log_request, sizeof(log_request), "%s", id ? id : "");
+}
+
 void log_set_level(enum log_level level)
 {
     atomic_store_explicit(&log_level, (int)level, memory_order_relaxed);
@@ -81,6 +88,8 @@ void log_line(enum log_level level, const char *module, const char *fmt, ...)
     else
         buf_printf(&line, "%s %s %s: ", clock_format(clock_now(), time), levels[level].name, module);
     add_escaped(&line, buf_view(&text));
+    if (*log_request)
+        buf_printf(&line, " (request %s)", log_request);
     buf_putc(&line, '\n');
     write_all(STDERR_FILENO, buf_view(&line));
     errno = saved;

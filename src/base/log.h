@@ -5,6 +5,8 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
+/* The id of the request that is handled now, in this thread: lines end with it. NULL: none. */
+void log_set_request(const char *id);
 void log_set_level(enum log_level level); /* INFO at first */
 void log_line(enum log_level level, const char *module, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -2,6 +2,7 @@
  * first objects, certificates, listeners, then the ready line. End: no new requests, answers under way
  * leave, everything is durable, done. */
 #include "api/api.h"
+#include "api/audit.h"
 #include "api/train/train.h"
 #include "backup/backup.h"
 #include "base/clock.h"
@@ -51,6 +52,7 @@ struct daemon {
     struct task_service *tasks;
     struct backup_service *backups;
     struct certificates *certificates;
+    struct audit *audit;
     struct http_server *server;
     struct api *api;
     char *http_url, *https_url, *pid_path;
@@ -277,6 +279,7 @@ static int listen_all(struct daemon *d, struct err *err)
     api.path_prefix = d->config.path_prefix;
     d->names = page_names(d);
     api.names = d->names;
+    api.audit = d->audit;
     d->api = api_new(&api);
     d->server = http_server_new(
         d->loop, &(struct http_config){.server_name = "berth/" BERTH_VERSION, .admit = api_admit}, api_handle,
@@ -303,6 +306,19 @@ static int listen_all(struct daemon *d, struct err *err)
         certificates_set_url(d->certificates, d->https_url);
     }
     return 0;
+}
+
+static int open_audit(struct daemon *d, struct err *err)
+{
+    CLEANUP(free) char *path = data_path(d, "audit.log");
+    struct audit_config config = {
+        .path = d->config.audit_log ? d->config.audit_log : path,
+        .bytes = (size_t)d->config.audit_mib << 20,
+        .files = (unsigned)d->config.audit_files,
+        .all = d->config.audit == CONFIG_AUDIT_ALL,
+    };
+
+    return d->config.audit == CONFIG_AUDIT_OFF ? 0 : audit_open(&config, &d->audit, err);
 }
 
 static int write_pid(struct daemon *d, struct err *err)
@@ -346,6 +362,7 @@ static void on_reload(void *arg, int signo)
 
     (void)signo;
     certificates_reload(d->certificates);
+    audit_reopen(d->audit);
 }
 
 /* The machine goes down (deploy/systemd): pods first. */
@@ -386,7 +403,8 @@ static int daemon_start(struct daemon *d, struct err *err)
         return -1;
     if (open_store(d, err) < 0 ||
         certificates_open(d->loop, d->store, &d->config, &d->certificates, err) < 0 ||
-        listen_all(d, err) < 0 || write_admin_kubeconfig(d, err) < 0 || write_pid(d, err) < 0)
+        open_audit(d, err) < 0 || listen_all(d, err) < 0 || write_admin_kubeconfig(d, err) < 0 ||
+        write_pid(d, err) < 0)
         return -1;
     promise_keep(&d->config, d->store);
     d->backups = backup_service_new(d->loop, d->store, &d->config);
@@ -400,6 +418,7 @@ static void daemon_done(struct daemon *d)
     api_free(d->api);
     http_server_free(d->server);
     library_free(d->library);
+    audit_free(d->audit);
     machine_free(d->machine);
     backup_service_free(d->backups);
     queue_service_free(d->queue);

@@ -4,6 +4,8 @@ import base64
 import json
 import os
 import re
+import signal
+import ssl
 import subprocess
 import tempfile
 
@@ -262,3 +264,70 @@ def test_counts_of_objects_are_limited_and_settable(tmp_path):
         ann = Person(daemon, "ann")
         codes = [ann.ask("POST", "/api/v1/namespaces/ann/configmaps", {"metadata": {"name": f"c{i}"}}).code for i in range(3)]
         assert codes == [201, 201, 403]
+
+
+def audit_lines(daemon, count):
+    """At least that many lines of the audit log."""
+    path = daemon.data / "audit.log"
+    read = lambda: [json.loads(line) for line in path.read_text().splitlines()]
+    return harness.wait(lambda: len(read()) >= count and read(), "the audit log")
+
+
+def test_the_audit_log_tells_who_did_what_and_no_secrets(own_daemon):
+    ann = Person(own_daemon, "ann")
+    made = ann.ask("POST", "/api/v1/namespaces/ann/configmaps?x=hidden", {"metadata": {"name": "c"}, "data": {"k": "inside"}})
+    refused = ann.ask("GET", "/v1/users")
+    ann.ask("GET", "/api/v1/namespaces/ann/pods")  # reads leave no line
+    wrong = ann.ask("GET", "/v1/tokens", token="berth_wrong")
+    lines = {line["id"]: line for line in audit_lines(own_daemon, 5)}
+    for answer in (made, refused, wrong):
+        assert answer.headers["X-Request-Id"] in lines
+    line = lines[made.headers["X-Request-Id"]]
+    assert (line["user"], line["how"], line["method"], line["object"], line["status"]) == ("ann", "token", "POST", "ann/c", 201)
+    assert line["path"] == "/api/v1/namespaces/ann/configmaps" and line["credential"] and line["address"].startswith("127.0.0.1:")
+    assert lines[refused.headers["X-Request-Id"]]["status"] == 403
+    assert refused.json()["requestId"] == refused.headers["X-Request-Id"]
+    assert lines[wrong.headers["X-Request-Id"]]["status"] == 401
+    assert not [line for line in lines.values() if line["method"] == "GET" and line["status"] == 200]
+    text = (own_daemon.data / "audit.log").read_text()
+    for secret in (ann.token, "berth_wrong", "hidden", "inside", "PRIVATE KEY"):
+        assert secret not in text
+    assert (own_daemon.data / "audit.log").stat().st_mode & 0o077 == 0
+
+
+def test_the_audit_log_can_have_everything_or_nothing_and_be_moved_away(tmp_path):
+    with harness.Daemon(tmp_path / "all", "--audit", "all") as daemon:
+        daemon.get("/v1/status")
+        assert audit_lines(daemon, 1)[0]["path"] == "/v1/status"
+        (daemon.data / "audit.log").rename(daemon.data / "moved")
+        daemon.process.send_signal(signal.SIGHUP)
+        harness.wait(lambda: (daemon.data / "audit.log").exists(), "the log to be opened again")
+        daemon.get("/v1/queue")
+        assert audit_lines(daemon, 1)[0]["path"] == "/v1/queue"
+    with harness.Daemon(tmp_path / "off", "--audit", "off") as daemon:
+        daemon.post("/v1/tokens", {})
+        assert not (daemon.data / "audit.log").exists()
+
+
+def served_end(daemon):
+    """Until when the certificate that the server shows is valid."""
+    host, port = daemon.https.removeprefix("https://").split(":")
+    pem = ssl.get_server_certificate((host, int(port)))
+    out = subprocess.run(["openssl", "x509", "-noout", "-enddate"], input=pem, capture_output=True, text=True, check=True).stdout
+    return ssl.cert_time_to_seconds(out.strip().removeprefix("notAfter="))
+
+
+def test_a_server_certificate_that_ends_soon_is_renewed_while_the_daemon_runs(own_daemon):
+    pki = own_daemon.data / "pki"
+    first = served_end(own_daemon)
+    run = lambda *args: subprocess.run(["openssl", *map(str, args)], cwd=pki, capture_output=True, check=True)
+    run("req", "-new", "-key", "server.key", "-subj", "/CN=berthd", "-out", "x.csr")
+    run("x509", "-req", "-in", "x.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-days", "3", "-out", "server.crt")
+    ann = Person(own_daemon, "ann")
+    watch = watch_of(own_daemon, ann.token)
+    own_daemon.process.send_signal(signal.SIGHUP)
+    harness.wait(lambda: "server's certificate was renewed" in own_daemon.log(), "the certificate to be renewed")
+    assert served_end(own_daemon) >= first
+    assert ann.certificate().code == 200
+    assert watch.poll() is None  # what was open goes on
+    watch.kill()

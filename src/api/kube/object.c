@@ -105,6 +105,8 @@ void object_reply(struct call *call, int status, const struct object *object, en
     enum table_include include = TABLE_METADATA;
     struct buf body = {0};
 
+    if (status == 201)
+        call->object = arena_printf(call->arena, "%s%s%s", object->ns, *object->ns ? "/" : "", object->name);
     switch (form) {
     case FORM_TABLE:
         table_include_of(call, FORM_JSON, &include);

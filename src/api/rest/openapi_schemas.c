@@ -10,6 +10,7 @@ const char openapi_schemas[] =
     "      properties:\n"
     "        error: {type: string, description: one sentence}\n"
     "        code: {type: integer}\n"
+    "        requestId: {type: string, nullable: true, description: as in the audit log and X-Request-Id}\n"
     "        details: {type: object}\n"
     "    - type: object\n"
     "      description: a Status as Kubernetes has it, from addresses that are about its objects\n"

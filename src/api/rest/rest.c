@@ -37,6 +37,7 @@ void rest_fail(struct call *call)
 
     json_set_string(call->arena, doc, "error", call->failure.message);
     json_set_int(call->arena, doc, "code", call->failure.code);
+    json_set_string(call->arena, doc, "requestId", call->req->id);
     details = json_set_object(call->arena, doc, "details");
     if (call->failure.causes)
         json_set(call->arena, details, "causes", *call->failure.causes);
