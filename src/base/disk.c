@@ -66,11 +66,9 @@ static void count_entries(struct tree *tree, DIR *dir)
     while ((entry = readdir(dir))) {
         if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
             continue;
-        if (entry->d_type == DT_DIR)
-            vec_push(&tree->names, mem_strdup(entry->d_name));
-        else if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        else if (S_ISDIR(st.st_mode))
+        if (S_ISDIR(st.st_mode)) /* counted when it is entered */
             vec_push(&tree->names, mem_strdup(entry->d_name));
         else
             tree->bytes += (int64_t)st.st_blocks * 512;

@@ -208,7 +208,8 @@ static int start(struct relay *relay, const struct person *person, struct err *e
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return err_errno(err, errno, "make a socket");
     relay->fd = ends[0];
-    theirs = launch.fd = ends[1];
+    theirs = ends[1];
+    launch.fd = theirs;
     fcntl(relay->fd, F_SETFL, O_NONBLOCK);
     relay->pid = start_process(&launch);
     if (relay->pid < 0)

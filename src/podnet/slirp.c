@@ -250,6 +250,10 @@ void slirp_stop(struct slirp *s)
 
 void slirps_free(struct podnet *net)
 {
-    while (net->leaving)
-        slirp_leave(net->leaving);
+    struct slirp *next;
+
+    for (struct slirp *s = net->leaving; s; s = next) {
+        next = s->next_leaving;
+        slirp_leave(s);
+    }
 }
