@@ -121,6 +121,7 @@ int library_open(struct loop *loop, struct api *api, const struct podnet *net, c
 {
     CLEANUP(library_free) struct library *library = NEW(struct library);
     struct http_config config = {.server_name = "berth/" BERTH_VERSION,
+                                 .nosniff = true,
                                  .conns_max = CONNS_MAX,
                                  .conns_each = CONNS_EACH,
                                  .body_max = TRAIN_BODY_MAX,

@@ -282,8 +282,9 @@ static int listen_all(struct daemon *d, struct err *err)
     api.audit = d->audit;
     d->api = api_new(&api);
     d->server = http_server_new(
-        d->loop, &(struct http_config){.server_name = "berth/" BERTH_VERSION, .admit = api_admit}, api_handle,
-        d->api);
+        d->loop,
+        &(struct http_config){.server_name = "berth/" BERTH_VERSION, .nosniff = true, .admit = api_admit},
+        api_handle, d->api);
     if (library_open(d->loop, d->api, agent_net(d->agent), d->config.data_dir, &d->library, err) < 0)
         return err_prefix(err, "the training library's address");
     queue_set_url(queue_service_queue(d->queue), library_url(d->library));

@@ -110,6 +110,7 @@ struct http_config {
      * handler's. */
     bool (*admit)(void *arg, struct http_req *req, struct http_caller *ret);
     const char *server_name; /* value of the Server header; NULL: none */
+    bool nosniff;            /* every answer has X-Content-Type-Options: nosniff */
     int head_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms; /* 0: the constants above */
 };
 

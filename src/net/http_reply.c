@@ -336,6 +336,8 @@ static void add_head(struct exchange *ex, struct buf *buf, int status, const cha
         add_header(buf, "Server", server->server_name);
     if (content_type)
         add_header(buf, "Content-Type", content_type);
+    if (server->config.nosniff) /* logs and values are others' text: no browser may take them for a page */
+        buf_str(buf, STR("X-Content-Type-Options: nosniff\r\n"));
     if (ex->req.id)
         add_header(buf, "X-Request-Id", ex->req.id);
     for (size_t i = 0; i < header_count; i++)

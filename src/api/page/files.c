@@ -52,7 +52,6 @@ static void send_asset(struct call *call, const struct page_asset *asset, bool f
         {"ETag", asset->etag},
         {"Cache-Control", forever ? "public, max-age=31536000, immutable" : "no-cache"},
         {"Vary", "Accept-Encoding"},
-        {"X-Content-Type-Options", "nosniff"},
         {"Content-Security-Policy", CSP},
         {"Referrer-Policy", "no-referrer"},
         {"Cross-Origin-Opener-Policy", "same-origin"},

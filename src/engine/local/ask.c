@@ -259,9 +259,8 @@ struct ask *ask_new(struct local_pod *pod, const struct ask_what *what, ask_fn f
         write_request(ask, what->http, *host ? host : pod->facts.pod_ip, what->port);
     if (what->grpc)
         grpc_ask(&ask->out, what->grpc);
-    ask->dial = *host && !streq(host, pod->facts.pod_ip)
-                    ? dial_host(pod->engine, host, what->port, dialled, ask)
-                    : dial_new(pod, what->port, dialled, ask);
+    ask->dial = *host && !streq(host, pod->facts.pod_ip) ? dial_host(pod, host, what->port, dialled, ask)
+                                                         : dial_new(pod, what->port, dialled, ask);
     return ask;
 }
 

@@ -32,6 +32,7 @@ struct dial {
     int fd;
     struct addresses to; /* of a connection from here */
     size_t at;           /* the one that is tried */
+    bool outside;        /* not to this machine's loopback, where only its own people may ask */
     char *host;
     uint16_t port;
     int failed; /* errno of the last that was tried */
@@ -118,6 +119,21 @@ static void dial_on_connected(void *arg, uint32_t events)
     try_next(dial);
 }
 
+static bool is_loopback(const struct sockaddr_storage *to)
+{
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)to)->sin6_addr;
+    struct in_addr four = ((const struct sockaddr_in *)to)->sin_addr;
+
+    if (to->ss_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(six) && !IN6_IS_ADDR_V4COMPAT(six))
+        return IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_UNSPECIFIED(six);
+    if (to->ss_family == AF_INET6) {
+        if (IN6_IS_ADDR_LOOPBACK(six) || IN6_IS_ADDR_UNSPECIFIED(six))
+            return true;
+        memcpy(&four, six->s6_addr + 12, sizeof(four));
+    }
+    return (ntohl(four.s_addr) >> 24) == IN_LOOPBACKNET || (ntohl(four.s_addr) >> 24) == 0;
+}
+
 /* The timer also tells of what failed at once: callbacks never come from inside dial_new. */
 static void dial_on_timer(void *arg)
 {
@@ -135,6 +151,10 @@ static void try_next(struct dial *dial)
     for (; dial->at < dial->to.len; dial->at++) {
         const struct address *to = &dial->to.v[dial->at];
 
+        if (dial->outside && is_loopback(&to->to)) {
+            dial->failed = EACCES;
+            continue;
+        }
         dial->fd = socket(to->to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (dial->fd >= 0 &&
             (connect(dial->fd, (const struct sockaddr *)&to->to, to->len) == 0 || errno == EINPROGRESS)) {
@@ -277,11 +297,12 @@ struct dial *dial_new(struct local_pod *pod, uint16_t port, podnet_dial_fn fn, v
     return dial;
 }
 
-struct dial *dial_host(struct local_engine *engine, const char *host, uint16_t port, podnet_dial_fn fn,
-                       void *arg)
+struct dial *dial_host(struct local_pod *pod, const char *host, uint16_t port, podnet_dial_fn fn, void *arg)
 {
+    struct local_engine *engine = pod->engine;
     struct dial *dial = make(engine->loop, host, port, fn, arg);
 
+    dial->outside = !pod->user.admin && !pod->host_network;
     if (from_text(host, port, &dial->to) || look_up(dial, engine) < 0) {
         if (!dial->to.len)
             dial->failed = EAGAIN;

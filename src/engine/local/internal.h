@@ -437,8 +437,8 @@ void shutdown_check(struct local_engine *engine); /* whether all have ended */
 void services_start(struct local_engine *engine);
 void services_stop(struct local_engine *engine);
 void services_soon(struct local_engine *engine); /* a pod or service has changed */
-/* Appends the names of services to /etc/hosts of a pod in that namespace. */
-void services_hosts(const struct local_engine *engine, const char *ns, struct buf *out);
+/* Appends the names of services to /etc/hosts of a pod. */
+void services_hosts(const struct local_pod *pod, struct buf *out);
 
 /* usage.c: what containers and the node use, for `kubectl top`. */
 void usage_start(struct local_engine *engine);
@@ -456,9 +456,8 @@ void sweep_start(struct local_engine *engine, const char *keep_unknown);
 struct dial;
 struct dial *dial_new(struct local_pod *pod, uint16_t port, podnet_dial_fn fn, void *arg);
 void dial_cancel(struct dial *dial); /* NULL is fine */
-/* From the host's network, to an address or a name. */
-struct dial *dial_host(struct local_engine *engine, const char *host, uint16_t port, podnet_dial_fn fn,
-                       void *arg);
+/* From the host's network, to an address or a name; only for admins' pods to the host's loopback. */
+struct dial *dial_host(struct local_pod *pod, const char *host, uint16_t port, podnet_dial_fn fn, void *arg);
 void dial_lookups_done(struct local_engine *engine); /* after the offload is closed */
 
 /* ops.c */

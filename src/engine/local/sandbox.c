@@ -59,7 +59,7 @@ static int write_hosts(struct local_pod *pod, const char *hostname, struct err *
     hosts.fqdn = fqdn.len ? fqdn.data : NULL;
     if (podnet_hosts_file(&text, &hosts, err) < 0)
         return -1;
-    services_hosts(pod->engine, pod->ns, &text);
+    services_hosts(pod, &text);
     return write_file(pod, "hosts", buf_view(&text), err);
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "control/service.h"
 #include "engine/local/internal.h"
+#include "objects/names.h"
 #include "objects/object_doc.h"
 
 #include <arpa/inet.h>
@@ -24,14 +25,16 @@ struct services_look {
     VEC(const struct object *) owners; /* of ports */
     struct buf text;                   /* all of it, to compare */
     struct buf refused;                /* as services_refused */
-    struct buf names;                  /* lines "ADDRESS NAMESPACE SERVICE HOST", HOST "-" for none */
+    struct buf
+        names; /* lines "ADDRESS NAMESPACE SERVICE HOST MAKER", HOST "-" for none, MAKER may be empty */
 };
 
 static void add_name(struct services_look *look, const char *ip, const struct object *service,
                      const char *host)
 {
     if (look->names.len < NAMES_BYTES_MAX)
-        buf_printf(&look->names, "%s %s %s %s\n", ip, service->ns, service->name, host);
+        buf_printf(&look->names, "%s %s %s %s %.*s\n", ip, service->ns, service->name, host,
+                   STR_ARG(service->maker));
 }
 
 /* ---- one service ---- */
@@ -309,19 +312,27 @@ void services_stop(struct local_engine *engine)
 
 /* ---- names ---- */
 
-/* "PREFIX", "PREFIX.NS", "PREFIX.NS.svc", "PREFIX.NS.svc.cluster.local"; the first only at home. */
-static void add_forms(struct buf *out, struct str prefix, struct str ns, bool home)
+/* "PREFIX", "PREFIX.NS", "PREFIX.NS.svc", "PREFIX.NS.svc.cluster.local". The first two may be names of real
+ * machines: only those get them whose service it is. */
+static void add_forms(struct buf *out, struct str prefix, struct str ns, bool own)
 {
-    static const char *const ends[] = {"", ".svc", ".svc.cluster.local"};
+    static const char *const ends[] = {".svc", ".svc.cluster.local"};
 
-    if (home)
-        buf_printf(out, "\t%.*s", STR_ARG(prefix));
+    if (own)
+        buf_printf(out, "\t%.*s\t%.*s.%.*s", STR_ARG(prefix), STR_ARG(prefix), STR_ARG(ns));
     for (size_t i = 0; i < ARRAY_LEN(ends); i++)
         buf_printf(out, "\t%.*s.%.*s%s", STR_ARG(prefix), STR_ARG(ns), ends[i]);
 }
 
-void services_hosts(const struct local_engine *engine, const char *home, struct buf *out)
+/* Its own, or an admin's, of the pod's namespace. */
+static bool is_own(const struct local_pod *pod, struct str ns, struct str maker)
 {
+    return str_is(ns, pod->ns) && (!maker.len || str_is(maker, work_rights(pod->doc)));
+}
+
+void services_hosts(const struct local_pod *pod, struct buf *out)
+{
+    const struct local_engine *engine = pod->engine;
     struct str rest = str_from(engine->service_names ? engine->service_names : ""), line;
 
     if (rest.len)
@@ -337,9 +348,9 @@ void services_hosts(const struct local_engine *engine, const char *home, struct 
             CLEANUP(buf_done) struct buf own = {0};
 
             buf_printf(&own, "%.*s.%.*s", STR_ARG(host), STR_ARG(name));
-            add_forms(out, buf_view(&own), ns, str_is(ns, home));
+            add_forms(out, buf_view(&own), ns, is_own(pod, ns, line));
         }
-        add_forms(out, name, ns, str_is(ns, home));
+        add_forms(out, name, ns, is_own(pod, ns, line));
         buf_putc(out, '\n');
     }
 }
