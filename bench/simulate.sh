@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# simulate.sh - the table of docs/scheduling.md: every workload of the public traces with the policies that are
+# simulate.sh - the tables of docs/scheduling-results.md: every workload of the public traces with the policies that are
 # compared, and the ratios to the published results.
 #
 #     BERTH_TRACES=DIR bench/simulate.sh [BERTH]
@@ -56,9 +56,29 @@ def plain(title, *args):
               f"worst FTF {r['worst_ftf']:.2f} unfair {r['unfair_pct']:.1f}% restarts {r['restarts_per_job']:.2f} allocated {r['gpu_alloc_pct']:.2f}%")
 
 
+def fair(title, runs):
+    """How `fair` compares with `berth`: ratios of the averages, and whether anybody waited for a first GPU behind a later one."""
+    ratios, late, worst = [], 0, []
+    for args in runs:
+        by_trace = {}
+        for r in simulate(*args, "--policy", "fair,berth"):
+            by_trace.setdefault(r["trace"], {})[r["policy"]] = r
+        for one in by_trace.values():
+            ratios.append(one["fair"]["avg_jct_s"] / one["berth"]["avg_jct_s"])
+            worst.append(one["fair"]["makespan_s"] / one["berth"]["makespan_s"])
+            late += one["fair"].get("promise_broken_jobs") or 0
+    print(f"fair / berth, {title}: average {mean(ratios):.3f} ({min(ratios):.2f}..{max(ratios):.2f}), makespan {mean(worst):.3f}, "
+          f"jobs that waited too long for a first GPU {late:.0f}")
+
+
 plain("pollux64 w6", "--trace", f"{traces}/pollux64", "--workload", "w6", "--policy", "las")
 pollux("adaptive", "pollux")
 pollux("fixed", "tiresias")
+for batch in ("fixed", "adaptive"):
+    fair(f"pollux64 w1-w6, {batch} batch", [("--trace", f"{traces}/pollux64", "--workload", "w1,w2,w3,w4,w5,w6", "--batch", batch)])
+for lab in ("gpus=8,users=10", "gpus=16,users=12", "gpus=32,users=20", "gpus=64,users=50"):
+    fair(f"lab:{lab}, seeds 1..6", [("--generate", f"lab:{lab}", "--seed", str(seed)) for seed in range(1, 7)])
+fair("philly-vc, the virtual cluster is the user", [("--trace", f"{traces}/philly-vc")])
 plain("shockwave 120", "--trace", f"{traces}/shockwave", "--policy", "fifo,srtf,las,berth")
 shockwave("120", range(1, 7))
 shockwave("120", range(7, 13))  # no constant was chosen on these

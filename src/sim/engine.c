@@ -507,9 +507,9 @@ static void life_init(struct run *run, const struct sched_policy *policy)
                                .of = run};
 
     run->life = life_new(policy, &run->trace->cluster, &rules);
-    if (run->gpus <= SCHED_SMALL_GPUS)
+    if (run->gpus <= SCHED_SMALL_GPUS) /* what starts in a round runs for that round */
         run->promise = promise_new(life_live(run->life), &run->trace->cluster, (uint32_t)run->trace->jobs.len,
-                                   run->sched.min_run_ms);
+                                   (int64_t)fmax((double)run->sched.min_run_ms, run->rules.round_s * 1000));
     if (run->shares && run->trace->pairs)
         live_pairs(life_live_mut(run->life), told_factor, run);
 }
