@@ -336,6 +336,8 @@ static struct quantity increase(const struct quota *quota, const struct quota_re
         quantity_sub(&more, had);
     if (more.nanos < 0)
         more.nanos = 0;
+    for (uint32_t i = 1; i < request->copies; i++)
+        quantity_add(&more, &wanted->amount);
     return more;
 }
 

@@ -48,6 +48,7 @@ struct quota_request {
     const struct json *doc;
     const struct quota_usage *usage, *old;
     int64_t now;
+    uint32_t copies; /* so many of it at once; 0: one */
 };
 int quota_admit(const struct quota *quota, const struct resource_list *used,
                 const struct quota_request *request, struct arena *arena, struct failure *failure);

@@ -87,6 +87,7 @@ static int admit_quotas(struct runner *runner, const struct write *write, const 
                                     .name = json_string_or(json_at(doc, "metadata.name"), ""),
                                     .doc = doc,
                                     .usage = &usage,
+                                    .copies = write->copies,
                                     .now = write->now ? write->now : clock_now()};
 
     if (slice.len == 0 || (old && (!write->who || !quota_counts_updates(kind))))

@@ -6,7 +6,11 @@
 #include <stdlib.h>
 
 #define BROKEN_IDLE_MS 60000 /* where that rule is broken: jobs wait for so long beside free cards */
+#define HELD_ASK_MS    1000  /* whether the job that cards are kept for could start is asked that often */
+#define CLOCK_BACK_MS  2000  /* less is left alone */
 #define LOOK_MS        5000  /* while somebody waits, sched is asked at least that often */
+
+const char life_admit_later[] = "after those that start now";
 
 /* The job an action is for. */
 static struct life_job *beneficiary(const struct life *life, const struct action *action)
@@ -27,6 +31,7 @@ struct deciding {
     void *arg;
     struct plan plan;
     VEC(uint64_t) ids, by; /* of the actions; indexes change with the first that is carried out */
+    VEC(uint64_t) later;   /* jobs for which nothing is done in this call */
 };
 
 /* Blocks those that cannot start. Returns how many. */
@@ -35,25 +40,61 @@ static uint32_t block_some(struct deciding *d)
     struct life *life = d->step.life;
     uint32_t blocked = 0;
 
+    d->later.len = 0;
     if (!d->admit || rule_broken("1"))
         return 0;
     VEC_EACH(&d->plan.actions, action) {
         struct life_job *job = beneficiary(life, action);
         uint32_t gpus;
+        bool placed;
         const char *why;
 
         if (!job || job->w.blocked || !phase_is_waiting(job->w.phase))
             continue;
-        gpus = action->type == ACTION_START || action->type == ACTION_CLAIM ? action->slot_count
-                                                                            : job->w.demand.min_gpus;
-        why = d->admit(d->arg, job, job->w.demand.max_gpus ? gpus : 0, &d->step.out->arena);
-        if (!why)
+        placed = action->type == ACTION_START || action->type == ACTION_CLAIM;
+        gpus = placed ? action->slot_count : job->w.demand.min_gpus;
+        why = d->admit(d->arg, job, placed ? action->slots : NULL, job->w.demand.max_gpus ? gpus : 0,
+                       &d->step.out->arena);
+        if (why == life_admit_later) {
+            vec_push(&d->later, job->w.id);
+            life->again = true;
+        }
+        if (!why || why == life_admit_later)
             continue;
         (void)life_step(life, &(struct life_event){.type = LIFE_BLOCK, .id = job->w.id, .text = why},
                         d->step.now, d->step.out, NULL);
         blocked++;
     }
     return blocked;
+}
+
+/* Cards are kept for no job that could not start on them. */
+static bool block_held(struct deciding *d)
+{
+    struct life *life = d->step.life;
+    uint64_t id = live_held_for(life->live);
+    struct life_job *job = id && d->admit ? life_find(life, id) : NULL;
+    const char *why;
+
+    if (!job || job->w.blocked || !phase_is_waiting(job->w.phase) || rule_broken("1") ||
+        (life->held_id == id && d->step.now - life->held_ms < HELD_ASK_MS && d->step.now >= life->held_ms))
+        return false;
+    life->held_id = id;
+    life->held_ms = d->step.now;
+    why = d->admit(d->arg, job, NULL, job->w.demand.min_gpus, &d->step.out->arena);
+    if (!why || why == life_admit_later)
+        return false;
+    (void)life_step(life, &(struct life_event){.type = LIFE_BLOCK, .id = id, .text = why}, d->step.now,
+                    d->step.out, NULL);
+    return true;
+}
+
+static bool is_later(const struct deciding *d, uint64_t id)
+{
+    VEC_EACH(&d->later, it)
+        if (*it == id)
+            return true;
+    return false;
 }
 
 static void note_ids(struct deciding *d)
@@ -81,7 +122,8 @@ static bool stop_for(struct deciding *d, struct life_job *job, const struct acti
 
     if (job->stop.kind || job->placed_ms == step->now) /* nothing starts and stops in one instant */
         return false;
-    if (resize && !by && d->admit && d->admit(d->arg, job, action->slot_count, &step->out->arena))
+    if (resize && !by && d->admit &&
+        d->admit(d->arg, job, action->slots, action->slot_count, &step->out->arena))
         return false; /* it could not start on that many */
     stop_ask(step, job, resize ? STOP_RESIZE : STOP_PREEMPT, by, text);
     if (resize && job->w.phase == PHASE_STOPPING)
@@ -109,7 +151,8 @@ static bool act_stops(struct deciding *d)
         struct life_job *job = life_find(step->life, d->ids.v[i]);
         CLEANUP(buf_done) struct buf text = {0};
 
-        if (!job || (action->type != ACTION_PREEMPT && action->type != ACTION_RESIZE))
+        if (!job || (action->type != ACTION_PREEMPT && action->type != ACTION_RESIZE) ||
+            is_later(d, d->by.v[i]))
             continue;
         if (!rules->quiet)
             sched_action_text(live_view(step->life->live), action, &text);
@@ -145,7 +188,7 @@ static bool act(struct deciding *d)
         const struct action *action = &d->plan.actions.v[i];
         struct life_job *job = life_find(step->life, d->ids.v[i]);
 
-        if (!job)
+        if (!job || is_later(d, d->ids.v[i]))
             continue;
         if (action->type == ACTION_START || (action->type == ACTION_RESIZE && at_once)) {
             any = any || job->w.claim.len > 0;
@@ -162,6 +205,27 @@ static bool act(struct deciding *d)
     return at_once ? failed : any || failed;
 }
 
+/* The wall clock was set back: what was to be done in a while is not put off by that. */
+static void clock_back(struct step *step, int64_t by)
+{
+    VEC_EACH(&step->life->timed, id) {
+        struct life_job *job = life_find(step->life, *id);
+
+        if (!job)
+            continue;
+        job->progress_ms -= by;
+        if (job->stop.kind)
+            job->stop.until_ms -= by;
+        if (job->w.not_before_ms > step->now) {
+            struct workload w = job->w;
+
+            w.not_before_ms -= by;
+            job_replace(step, job, &w);
+        }
+        effect_write(step, job);
+    }
+}
+
 /* Deadlines. */
 static void due(struct step *step)
 {
@@ -169,6 +233,9 @@ static void due(struct step *step)
     VEC(struct life_job *) late = {0};
     size_t to = 0;
 
+    if (step->now + CLOCK_BACK_MS < life->now_ms)
+        clock_back(step, life->now_ms - step->now);
+    life->now_ms = step->now;
     VEC_EACH(&life->timed, id) {
         struct life_job *job = life_find(life, *id);
 
@@ -236,6 +303,11 @@ bool life_decide(struct life *life, int64_t now_ms, life_admit_fn admit, void *a
         d.plan.actions.len = d.plan.waits.len = 0;
         arena_reset(&d.plan.arena);
         live_decide(life->live, now_ms, &d.plan);
+        if (block_held(&d)) {
+            if (++blocks >= LIFE_BLOCKS_MAX)
+                break;
+            continue;
+        }
         if (d.plan.actions.len == 0) {
             if (!withdraw_growth(&d.step) || ++passes >= LIFE_PASSES_MAX)
                 break;
@@ -244,10 +316,10 @@ bool life_decide(struct life *life, int64_t now_ms, life_admit_fn admit, void *a
         blocked = block_some(&d);
         if (blocked) {
             blocks += blocked;
-            life->again = blocks >= LIFE_BLOCKS_MAX;
-            if (life->again)
-                break;
-            continue;
+            if (blocks < LIFE_BLOCKS_MAX)
+                continue;
+            life->again = true;
+            break;
         }
         if (!act(&d) || ++passes >= LIFE_PASSES_MAX)
             break;
@@ -255,6 +327,7 @@ bool life_decide(struct life *life, int64_t now_ms, life_admit_fn admit, void *a
     plan_done(&d.plan);
     vec_done(&d.ids);
     vec_done(&d.by);
+    vec_done(&d.later);
     return effects->v.len > before;
 }
 

@@ -22,6 +22,9 @@ struct life {
     VEC(int64_t) global_of; /* by place: thousandths of GPUs of all up to it */
     int64_t plan_at;
     uint64_t plan_revision;
+    uint64_t held_id; /* the job that cards are kept for, and when it was asked whether it could start */
+    int64_t held_ms;
+    int64_t now_ms; /* of the last decision */
 };
 
 /* One call's surroundings. */

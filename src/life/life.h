@@ -229,9 +229,12 @@ int life_step(struct life *life, const struct life_event *event, int64_t now_ms,
               struct err *err);
 
 /* Asked before anything is done for a job: why it cannot start on so many cards now, in the arena, or NULL.
- */
-typedef const char *(*life_admit_fn)(void *arg, const struct life_job *job, uint32_t gpus,
-                                     struct arena *arena);
+ * slots: which those would be, NULL: not known yet. What it said yes to in the same call of life_decide() has
+ * not been carried out yet; where that decides the answer, it says life_admit_later, and is asked again
+ * after that. */
+typedef const char *(*life_admit_fn)(void *arg, const struct life_job *job, const struct slot *slots,
+                                     uint32_t gpus, struct arena *arena);
+extern const char life_admit_later[];
 /* What the scheduler decides now, and what is due: deadlines of stops and starts. Returns whether anything
  * came out. admit NULL: everything may start. */
 bool life_decide(struct life *life, int64_t now_ms, life_admit_fn admit, void *arg,

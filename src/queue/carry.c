@@ -414,7 +414,7 @@ static void give_back(struct queue *queue, struct unit *unit, const struct life_
 static void carry_end(struct queue *queue, struct unit *unit, const struct life_effect *effect)
 {
     unit->life = effect->job; /* as it was at its end */
-    if (!unit->job)
+    if (!unit->job && !unit->recorded)
         records_end(queue, unit, effect->phase);
     if (unit->kind == KIND_TRAINING_JOB)
         job_status_write(queue, unit);

@@ -20,14 +20,15 @@
 #define LOG_MODULE "queue"
 #include "base/log.h"
 #define PREEMPTION_REASON "PreemptionByScheduler"
-#define NOTIFY_MS         100  /* watchers hear at most that often */
-#define EXPLAIN_MS        5000 /* what waiting objects say of their place is renewed that often */
-#define EXPLAIN_MAX       50   /* of them at once */
-#define EXPLAIN_LOOK      3000 /* that many are looked at in one turn */
-#define LOOK_MAX          100  /* changed objects that are looked at in one turn */
-#define ALIVE_MS          1000 /* what has gone and still holds cards is asked about that often */
-#define RECHECK_MAX       64   /* blocked jobs of a namespace that are looked at again at once */
-#define RECHECK_MS        5000
+#define NOTIFY_MS         100   /* watchers hear at most that often */
+#define EXPLAIN_MS        5000  /* what waiting objects say of their place is renewed that often */
+#define EXPLAIN_MAX       50    /* of them at once */
+#define EXPLAIN_LOOK      3000  /* that many are looked at in one turn */
+#define LOOK_MAX          100   /* changed objects that are looked at in one turn */
+#define ALIVE_MS          1000  /* what has gone and still holds cards is asked about that often */
+#define RECHECK_MAX       64    /* blocked jobs of a namespace that are looked at again at once */
+#define RECHECK_MS        5000  /* those whose owner has no account are looked at again that often, */
+#define RECHECK_ALL_MS    60000 /* and all that are blocked */
 #define UNIT_SLOTS_MAX    1024
 #define UNSAVED_MAX       10000
 
@@ -43,12 +44,15 @@ struct unit {
     int kind; /* KIND_POD or KIND_TRAINING_JOB */
     struct label *selector;
     size_t selector_len;
-    uint64_t world;    /* the queue's when the selector was made */
-    int64_t submit_ms; /* 0: not read yet */
-    bool seen;         /* explained at least once */
-    bool gone;         /* its object is gone */
-    bool write;        /* its status is to be written at the end of the turn */
-    uint64_t limited;  /* cards of its pod whose memory the kernel limits, a bit each */
+    uint64_t world;     /* the queue's when the selector was made */
+    int64_t submit_ms;  /* 0: not read yet */
+    bool seen;          /* explained at least once */
+    bool gone;          /* its object is gone */
+    bool recorded;      /* its end is, since that was certain: what is left of it is on its way out */
+    bool write;         /* its status is to be written at the end of the turn */
+    uint64_t limited;   /* cards of its pod whose memory the kernel limits, a bit each */
+    bool no_account;    /* blocked for that */
+    uint64_t rechecked; /* the queue's count when it was last asked about again */
     bool bad_priority;
     bool noticed;         /* its object says that it is to be stopped */
     char *pod;            /* uid of its pod, or of the first pod of its run */
@@ -78,6 +82,13 @@ struct unsaved {
     enum record_type type;
     int64_t seq, time_ms;
     char *job, *doc;
+};
+
+/* Why the pods of a Job could not be made when it was last asked. */
+struct job_blocked {
+    uint64_t room; /* the queue's then */
+    int64_t rv;    /* the Job's */
+    char *why;     /* NULL: they could */
 };
 
 struct queue_watch {
@@ -130,7 +141,12 @@ struct queue {
     struct sched_options options;
     uint64_t last_id;
     int64_t last_submit_ms;
-    int64_t rechecked_at;
+    int64_t rechecked_at, rechecked_all_at;
+    uint64_t rechecks;
+    uint64_t room;            /* counts changes of what pods can be made */
+    struct map *jobs_blocked; /* uid of a Job -> job_blocked */
+    VEC(uint64_t) granted;    /* ids of units that may start, and of which nothing is made yet */
+    int64_t settled_revision; /* up to here a failed commit will be heard of */
     struct loop_timer *tick, *notify_timer;
     struct loop_timer *rest;     /* what is left of this turn's work, in the next one */
     struct map *ending;          /* uid → text of rows that ended and are not durable yet */
@@ -178,6 +194,7 @@ void unit_saved_training(struct queue *queue, struct unit *unit, const struct js
 uint32_t pod_slots(struct queue *queue, const struct json *doc, struct slot slots[UNIT_SLOTS_MAX]);
 bool pod_queues(const struct json *doc, const struct object *object);
 bool pod_is_bound(const struct json *doc);
+bool pod_ended(const struct object *pod);
 void set_string(char **member, const char *text);
 /* Each unit, in no order; none may come or go meanwhile. */
 struct unit_walk {
@@ -212,21 +229,28 @@ void queue_on_store(void *arg, const struct store_event *event);
 void queue_on_tick(void *arg);
 void queue_on_rest(void *arg);
 void queue_look(struct queue *queue, const char *uid); /* now, before the watch tells */
+/* Something was written that belongs to what is known here: where its commit fails, all is read anew. */
+void queue_settle(struct queue *queue);
 /* One event, its effects carried out. 0, or -1 with err. */
 int queue_step(struct queue *queue, const struct life_event *event, struct err *err);
 void look_enter(struct queue *queue, const struct object *object); /* when everything is read */
 void look_run(struct queue *queue, struct unit *unit);             /* the pods of a TrainingJob */
+/* Its object is about to go from the store: its end is recorded in the same commit. */
+void look_drop(void *arg, const struct object *object);
 
 /* ---- queue.c ---- */
 void queue_reload(struct queue *queue); /* everything from the store */
 
 /* ---- blocked.c: what cannot start now ---- */
-const char *blocked_admit(void *arg, const struct life_job *job, uint32_t gpus, struct arena *arena);
+const char *blocked_admit(void *arg, const struct life_job *job, const struct slot *slots, uint32_t gpus,
+                          struct arena *arena);
 /* Something in this namespace has changed that may have kept jobs from starting. */
 void blocked_recheck(struct queue *queue, const char *ns);
 void blocked_look_again(struct queue *queue, int64_t now); /* at those of the namespaces noted */
 /* Why the pods of a Job that has none cannot be made, in the arena; NULL: they can. */
 const char *blocked_job(struct queue *queue, const struct object *job, struct arena *arena);
+void blocked_job_forget(struct queue *queue, const char *uid);
+void blocked_free(struct queue *queue);
 
 /* ---- carry.c: effects carried out through the registry ---- */
 void carry_all(struct queue *queue);
@@ -236,7 +260,8 @@ struct json *carry_run_pod(struct queue *queue, const struct unit *unit, const s
 
 /* ---- job_status.c: what a TrainingJob's object says ---- */
 int job_status_write(struct queue *queue, struct unit *unit);
-void job_status_flush(struct queue *queue); /* all that are to be written */
+void job_status_save(struct queue *queue, struct unit *unit); /* at once, outside of a turn's work */
+void job_status_flush(struct queue *queue);                   /* all that are to be written */
 /* Its end is said anew when the present epoch is late (explain_ends). */
 void job_status_due(struct queue *queue, const struct unit *unit, int64_t now);
 

@@ -1,11 +1,11 @@
 #include "queue/job_row.h"
 
 #include "control/util.h"
+#include "objects/object_doc.h"
 
 enum phase job_row_phase(struct queue *queue, const struct object *job)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
-    const struct json *status = json_get(object_json(job, &arena), "status");
+    const struct json *status = json_get(object_doc(job), "status");
     bool running = false, starting = false, stopping = false;
 
     if (condition_is(status, "Complete", "True"))
@@ -22,8 +22,7 @@ enum phase job_row_phase(struct queue *queue, const struct object *job)
 
 static bool is_over(const struct object *job)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
-    const struct json *status = json_get(object_json(job, &arena), "status");
+    const struct json *status = json_get(object_doc(job), "status");
 
     return condition_is(status, "Complete", "True") || condition_is(status, "Failed", "True");
 }
@@ -136,20 +135,30 @@ void job_row_free(struct queue *queue)
     map_free(queue->jobs);
 }
 
+/* Its end is recorded in the commit that takes it away. */
+void job_row_dropped(struct queue *queue, const struct object *job)
+{
+    const struct object *known = map_get(queue->jobs, str_from(job->uid));
+
+    if (!is_over(job))
+        record_end(queue, job, PHASE_CANCELLED, queue_now(queue));
+    else if (!known || !is_over(known)) /* it ended in this turn */
+        record_end(queue, job, job_row_phase(queue, job), queue_now(queue));
+    object_unref(map_remove(queue->jobs, str_from(job->uid)));
+    blocked_job_forget(queue, job->uid);
+}
+
 void job_row_changed(struct queue *queue, const struct store_event *event)
 {
     const struct object *job = event->object;
 
     queue->revision++;
     notify_row(queue, job->uid);
-    if (event->op != STORE_DELETED)
+    if (event->op != STORE_DELETED && store_by_uid(queue->store, job->uid)) {
         keep_job(queue, object_ref(job));
-    if (event->op == STORE_MODIFIED && is_over(job) && !is_over(event->before))
-        record_end(queue, job, job_row_phase(queue, job), queue_now(queue));
-    else if (event->op == STORE_DELETED && !is_over(event->before ? event->before : job))
-        record_end(queue, event->before ? event->before : job, PHASE_CANCELLED, queue_now(queue));
-    if (event->op == STORE_DELETED)
-        object_unref(map_remove(queue->jobs, str_from(job->uid)));
+        if (event->op == STORE_MODIFIED && is_over(job) && !is_over(event->before))
+            record_end(queue, job, job_row_phase(queue, job), queue_now(queue));
+    }
     for (const struct unit *it = unit_of_job(queue, job->uid); it;
          it = it->next_of_job) /* its labels count */
         queue_dirty(queue, it->uid);

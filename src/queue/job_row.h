@@ -8,5 +8,6 @@ void job_row_load(struct queue *queue);
 void job_row_catch_up(struct queue *queue);
 void job_row_free(struct queue *queue);
 void job_row_changed(struct queue *queue, const struct store_event *event);
+void job_row_dropped(struct queue *queue, const struct object *job); /* its object is about to go */
 /* Which phase a Job's document is in, by its conditions and its pods. */
 enum phase job_row_phase(struct queue *queue, const struct object *job);

@@ -227,6 +227,12 @@ int job_status_write(struct queue *queue, struct unit *unit)
     return edit_object(queue, object, edit_status, &writing, NULL);
 }
 
+void job_status_save(struct queue *queue, struct unit *unit)
+{
+    job_status_write(queue, unit);
+    queue_settle(queue);
+}
+
 void job_status_flush(struct queue *queue)
 {
     for (size_t i = 0; i < queue->to_write.len; i++) {

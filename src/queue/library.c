@@ -23,7 +23,7 @@ int queue_has_to_stop(struct queue *queue, const char *job, int64_t epoch, bool 
     if (!unit || life_has_to_stop(queue->life, unit->id, epoch, queue_now(queue), ret, &write, err) < 0)
         return -1;
     if (write)
-        job_status_write(queue, unit);
+        job_status_save(queue, unit);
     return 0;
 }
 
@@ -42,7 +42,7 @@ int queue_epoch_done(struct queue *queue, const char *job, uint32_t done, double
         return -1;
     unit = unit_find(queue, job);
     if (unit && unit->write) /* with the record: a kill between them would let it be counted twice */
-        job_status_write(queue, unit);
+        job_status_save(queue, unit);
     return 0;
 }
 

@@ -2,6 +2,7 @@
  *
  * A long list is made in pieces: the first call finds out which rows there are and in which order, each one
  * writes LISTING_ROWS of them as they are then. */
+#include "objects/object_doc.h"
 #include "queue/internal.h"
 
 #define LISTING_ROWS 100 /* less than half a millisecond, and memory that is used again */
@@ -156,12 +157,11 @@ static bool user_wanted(const struct queue_listing *l, const char *user)
 /* Whose a Job is: of one with pods its pods', which a label may have given to somebody. */
 static bool job_wanted(const struct queue_listing *l, const struct object *job)
 {
-    CLEANUP(arena_done) struct arena arena = {0};
     const struct unit *unit = l->user ? unit_of_job(l->queue, job->uid) : NULL;
 
     if (phase_is_over(row_phase(l->queue, job->uid)))
         return false;
-    return !l->user || user_wanted(l, unit ? unit_w(unit)->user : work_user(object_json(job, &arena)));
+    return !l->user || user_wanted(l, unit ? unit_w(unit)->user : work_user(object_doc(job)));
 }
 
 static void add_rows(struct queue_listing *l)

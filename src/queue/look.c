@@ -42,11 +42,40 @@ void queue_dirty(struct queue *queue, const char *uid)
     queue_soon(queue);
 }
 
+/* Where the commit fails, nothing of what was done is so: read everything anew. */
+static void queue_settled(void *arg, const struct err *err)
+{
+    struct queue *queue = anchor_unref(arg);
+
+    if (queue && store_durable(queue->store))
+        records_ending_clear(queue);
+    if (queue)
+        queue->settled_revision = 0; /* those of a commit that failed are given out again */
+    if (queue && err) {
+        log_warn("%s: what was decided is taken back", err->msg);
+        queue_reload(queue);
+    }
+}
+
+void queue_settle(struct queue *queue)
+{
+    int64_t revision = store_revision(queue->store);
+
+    if (store_durable(queue->store)) {
+        records_ending_clear(queue);
+    } else if (revision != queue->settled_revision) {
+        queue->settled_revision = revision;
+        store_defer(queue->store, queue_settled, anchor_ref(queue->anchor));
+    }
+}
+
 int queue_step(struct queue *queue, const struct life_event *event, struct err *err)
 {
     int result = life_step(queue->life, event, queue_now(queue), &queue->effects, err);
 
     carry_all(queue);
+    if (!queue->carrying)
+        queue_settle(queue);
     queue_soon(queue);
     return result;
 }
@@ -103,7 +132,8 @@ void queue_on_store(void *arg, const struct store_event *event)
         owner = training_of(queue, object);
         notify_owners(queue, object);
         queue_dirty(queue, owner ? owner : object->uid);
-        if (event->op == STORE_DELETED)
+        queue->room += event->op == STORE_ADDED;
+        if (event->op == STORE_DELETED || pod_ended(object))
             blocked_recheck(queue, object->ns);
         return;
     case KIND_JOB:
@@ -499,6 +529,46 @@ void queue_look(struct queue *queue, const char *uid)
     }
 }
 
+static bool holds_processes(struct queue *queue, const struct unit *unit)
+{
+    return unit->kind == KIND_POD
+               ? queue->config.pod_alive && queue->config.pod_alive(queue->config.arg, unit->uid)
+               : phase_holds(unit_w(unit)->phase);
+}
+
+/* A crash after the object has gone would find nothing of it to record. Processes that are left keep their
+ * cards until they have gone, too. */
+void look_drop(void *arg, const struct object *object)
+{
+    struct queue *queue = arg;
+    struct unit *unit = unit_find(queue, object->uid);
+    bool pod = object->kind->id == KIND_POD;
+
+    if (object->kind->id == KIND_JOB) {
+        job_row_dropped(queue, object);
+        return;
+    }
+    if (!unit || !unit->life || unit->job || unit->recorded)
+        return; /* pods of a Job have no record of their own */
+    if (pod)
+        queue_look(queue, object->uid); /* what its node said last */
+    unit = unit_find(queue, object->uid);
+    if (!unit || !unit->life || !life_find(queue->life, unit->id))
+        return;
+    set_gone(queue, unit);
+    if (!pod && unit->life->stop.kind != STOP_CANCEL)
+        step_unit(queue, unit, (struct life_event){.type = LIFE_CANCEL, .text = "its object was deleted"});
+    unit = unit_find(queue, object->uid);
+    if (!unit || !unit->life || !life_find(queue->life, unit->id))
+        return;
+    if (!holds_processes(queue, unit)) {
+        step_unit(queue, unit, (struct life_event){.type = LIFE_LEAVE, .text = "deleted"});
+        return;
+    }
+    records_end(queue, unit, PHASE_CANCELLED);
+    unit->recorded = true;
+}
+
 void queue_see(struct queue *queue, const char *uid)
 {
     queue_look(queue, uid);
@@ -575,19 +645,6 @@ static void look_at_nodes(struct queue *queue)
 
 /* ---- deciding ---- */
 
-/* Where the commit fails, nothing of what was done is so: read everything anew. */
-static void queue_settled(void *arg, const struct err *err)
-{
-    struct queue *queue = anchor_unref(arg);
-
-    if (queue && store_durable(queue->store))
-        records_ending_clear(queue);
-    if (queue && err) {
-        log_warn("%s: what was decided is taken back", err->msg);
-        queue_reload(queue);
-    }
-}
-
 static void set_tick(struct queue *queue, int64_t now)
 {
     int64_t next = life_next_ms(queue->life, now);
@@ -614,6 +671,7 @@ static bool decide(struct queue *queue, int64_t now)
     blocked_look_again(queue, now);
     life_decide(queue->life, now, blocked_admit, queue, &queue->effects);
     carry_all(queue);
+    queue->granted.len = 0;
     job_status_flush(queue);
     explain_ends(queue, now);
     return explain_write(queue, now);
@@ -634,10 +692,8 @@ static void queue_work(void *arg)
     queue->working = false;
     if (map_len(queue->dirty) || queue->nodes_dirty)
         queue_soon(queue);
-    if (!store_durable(queue->store))
-        store_defer(queue->store, queue_settled, anchor_ref(queue->anchor));
-    else
-        records_ending_clear(queue);
+    queue->settled_revision = 0; /* records have none */
+    queue_settle(queue);
     set_tick(queue, now);
 }
 

@@ -33,6 +33,7 @@ static void drop_all(struct queue *queue)
         unit_free(it);
     queue->dropped++;
     job_row_free(queue);
+    blocked_free(queue);
     map_free(queue->units);
     map_free(queue->by_id);
     map_free(queue->by_job);
@@ -43,6 +44,7 @@ static void drop_all(struct queue *queue)
     vec_done(&queue->explain);
     queue->to_write.len = queue->unseen.len = 0;
     queue->blocked = queue->gone = 0;
+    queue->ends_at = 0;
     life_effects_clear(&queue->effects);
     life_free(queue->life);
     queue->life = NULL;
@@ -54,6 +56,7 @@ static void load(struct queue *queue)
 
     queue->units = map_new();
     queue->jobs = map_new();
+    queue->jobs_blocked = map_new();
     job_row_load(queue);
     queue->by_id = map_new();
     queue->by_job = map_new();
@@ -74,13 +77,6 @@ static bool is_own(struct queue *queue, const struct object *pod)
     const struct object *owner = store_controller(queue->store, pod);
 
     return !owner || owner->kind->id != KIND_TRAINING_JOB;
-}
-
-static bool pod_ended(const struct object *pod)
-{
-    CLEANUP(arena_done) struct arena arena = {0};
-
-    return pod_is_over(object_json(pod, &arena));
 }
 
 /* It ended, and the daemon did before it had recorded that. The end of a Job's pod is the Job's to record. */
@@ -125,6 +121,7 @@ void queue_reload(struct queue *queue)
     drop_all(queue);
     records_ending_clear(queue);
     load_all(queue);
+    queue_settle(queue); /* what it wrote may be taken back in its turn */
     queue_soon(queue);
 }
 
@@ -164,6 +161,7 @@ int queue_new(const struct queue_config *config, struct queue **ret, struct err 
     queue->revision = (uint64_t)queue_now(queue); /* goes on over restarts */
     keep_guard(queue->registry);
     told_watch(queue, true);
+    registry_on_drop(queue->registry, look_drop, queue);
     load_all(queue);
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
         store_watch(queue->store, watched[i], NULL, store_revision(queue->store), queue_on_store, NULL, queue,
@@ -178,6 +176,7 @@ void queue_free(struct queue *queue)
     if (!queue)
         return;
     told_watch(queue, false);
+    registry_on_drop(queue->registry, NULL, NULL);
     for (size_t i = 0; i < ARRAY_LEN(watched); i++)
         store_unwatch(queue->watches[i]);
     drop_all(queue);
@@ -194,6 +193,7 @@ void queue_free(struct queue *queue)
     vec_done(&queue->watching);
     vec_done(&queue->to_write);
     vec_done(&queue->unseen);
+    vec_done(&queue->granted);
     life_effects_done(&queue->effects);
     queue->anchor->queue = NULL;
     if (--queue->anchor->refs == 0)

@@ -206,17 +206,21 @@ void records_end(struct queue *queue, struct unit *unit, enum phase phase)
     const struct life_job *job = unit->life;
     struct json *doc = row_json(queue, NULL, unit_row(unit), &arena);
     struct record record = {.type = RECORD_JOB,
-                            .time_ms = job->finished_ms,
+                            .time_ms = job->finished_ms ? job->finished_ms : queue_now(queue),
                             .job = unit_row(unit),
                             .user = job->w.user,
                             .tag = phase_name(phase)};
+    bool holds = phase_holds(job->w.phase); /* processes that are left: it is over for people */
+    int64_t held = holds ? record.time_ms - job->since_ms : 0;
+    uint64_t attained = holds ? workload_attained(&job->w, record.time_ms) : job->w.attained_gpu_ms;
 
     if (!doc || (rule_broken("6") && phase == PHASE_CANCELLED))
         return;
     json_set_string(&arena, doc, "state", phase_name(phase));
     json_set_real(&arena, doc, "waitedSeconds", (double)job->waited_ms / 1000);
-    json_set_real(&arena, doc, "ranSeconds", (double)job->ran_ms / 1000);
-    json_set_real(&arena, doc, "gpuHours", (double)job->w.attained_gpu_ms / 3600000);
+    json_set_real(&arena, doc, "ranSeconds", (double)(job->ran_ms + (held > 0 ? held : 0)) / 1000);
+    json_set_real(&arena, doc, "gpuHours", (double)attained / 3600000);
+    json_set_ms(&arena, doc, "finished", record.time_ms);
     put_doc(queue, &record, doc);
     records_ending_set(queue, unit_row(unit), doc);
 }

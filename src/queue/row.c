@@ -1,6 +1,7 @@
 /* Rows as docs/rest.md has them. */
 #include "base/break.h"
 #include "control/util.h"
+#include "objects/object_doc.h"
 #include "queue/internal.h"
 #include "queue/job_row.h"
 #include "registry/access.h"
@@ -232,8 +233,7 @@ static const char *reason_of(struct row *row)
     if (unit || !row->object || row->phase != PHASE_PENDING)
         return "";
     why = blocked_job(row->queue, row->object, row->arena);
-    return why ? arena_printf(row->arena, "cannot start: its pods cannot be made: %s", why)
-               : "its pods are being made";
+    return why ? arena_printf(row->arena, "cannot start: %s", why) : "its pods are being made";
 }
 
 static int64_t ordinal_of(struct row *row)
@@ -279,7 +279,7 @@ static void set_identity(struct row *row)
                                        : "";
     f->user = unit ? unit_w(unit)->user : NULL;
     if (!unit && row->object)
-        f->user = work_user(object_json(row->object, row->arena));
+        f->user = work_user(object_doc(row->object));
     f->mine = row_mine(row->who, f->user, *f->ns ? f->ns : NULL);
     f->image = unit && unit->life && unit->life->image ? unit->life->image : "";
 }

@@ -3,6 +3,7 @@
 #include "control/pod_state.h"
 #include "control/training_check.h"
 #include "control/util.h"
+#include "objects/object_doc.h"
 #include "queue/internal.h"
 
 #define MIB_MAX         (1 << 30)
@@ -340,6 +341,11 @@ void unit_describe_pod(struct queue *queue, struct unit *unit, const struct obje
 bool pod_is_bound(const struct json *doc)
 {
     return json_string_or(json_at(doc, "spec.nodeName"), "")[0] != '\0';
+}
+
+bool pod_ended(const struct object *pod)
+{
+    return pod_is_over(object_doc(pod));
 }
 
 bool pod_queues(const struct json *doc, const struct object *object)

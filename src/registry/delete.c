@@ -20,6 +20,11 @@ void registry_drop(struct registry *registry, const struct write *write, const s
         *ret = (struct written){.object = object, .deleted = true};
         return;
     }
+    if (registry->on_drop) {
+        const struct object *now = store_by_uid(registry->store, object->uid);
+
+        registry->on_drop(registry->on_drop_arg, now ? now : object);
+    }
     json_set_string(write->arena, json_get(doc, "metadata"), "resourceVersion",
                     arena_printf(write->arena, "%lld", (long long)store_next_revision(registry->store)));
     last = object_new(object->kind, write->arena, doc);
@@ -131,6 +136,13 @@ void registry_on_delete(struct registry *registry,
 {
     registry->on_delete = fn;
     registry->on_delete_arg = arg;
+}
+
+void registry_on_drop(struct registry *registry, void (*fn)(void *arg, const struct object *object),
+                      void *arg)
+{
+    registry->on_drop = fn;
+    registry->on_drop_arg = arg;
 }
 
 /* Somebody who says what is to become of the dependents changes what was said before, as Kubernetes has it.

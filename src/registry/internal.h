@@ -16,6 +16,8 @@ struct registry {
     uint64_t event_seq;
     void (*on_delete)(void *arg, const struct write *write, const struct object *object);
     void *on_delete_arg;
+    void (*on_drop)(void *arg, const struct object *object);
+    void *on_drop_arg;
 };
 
 /* How much of an object a write may change. */

@@ -42,6 +42,7 @@ struct write {
     const char *subresource;    /* "" or "status"; NULL: "" */
     enum field_validation validation;
     bool dry_run;
+    uint32_t copies;         /* dry run of a create: as if for so many at once; 0: one */
     bool force;              /* apply: take over conflicting fields */
     bool applied;            /* the registry's own: managedFields are right already */
     bool patched;            /* the registry's own: the document is a patched one */
@@ -117,6 +118,11 @@ void registry_add_admission(struct registry *registry, registry_admit admit, voi
 void registry_on_delete(struct registry *registry,
                         void (*fn)(void *arg, const struct write *write, const struct object *object),
                         void *arg);
+
+/* fn is called before an object goes from the store, whoever had it deleted; not for dry runs. What it writes
+ * becomes durable together with that. One listener; NULL: none. */
+void registry_on_drop(struct registry *registry, void (*fn)(void *arg, const struct object *object),
+                      void *arg);
 
 /* Records an event about an object (count goes up for a repeated one). type "Normal" or "Warning". */
 void registry_event(struct registry *registry, const struct object *about, const char *type,

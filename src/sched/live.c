@@ -519,6 +519,13 @@ void live_decide(struct live *live, int64_t now_ms, struct plan *plan)
     keep_head(live);
 }
 
+uint64_t live_held_for(const struct live *live)
+{
+    uint32_t job = live->book.held_for.job;
+
+    return job == SCHED_NONE || job >= live->jobs.len ? 0 : live->jobs.v[job].id;
+}
+
 int64_t live_next_ms(const struct live *live, int64_t now_ms)
 {
     return book_next_ms(&live->book, now_ms);

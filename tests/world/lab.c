@@ -20,6 +20,7 @@ static void log_event(void *arg, const struct store_event *event)
     struct world *world = arg;
     uint64_t hash = world->hash;
 
+    world->writes += event->object->kind->id != KIND_EVENT;
     hash = (hash ^ (uint64_t)event->op) * UINT64_C(0x100000001b3);
     for (size_t i = 0; i < event->object->text_len; i++)
         hash = (hash ^ (unsigned char)event->object->text[i]) * UINT64_C(0x100000001b3);

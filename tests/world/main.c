@@ -29,7 +29,7 @@ static const char *const usage =
     "usage: world [--seed N] [--hours H] [--seeds N] [--minutes M] [--jobs J] [--replay FILE] "
     "[--stories[=NAME]]\n"
     "             [--rule RULE] [--break RULE [--expect RULE]] [--save FILE] [--trace] [--log] [--no-shrink] "
-    "[--print]\n";
+    "[--all] [--print]\n";
 
 struct settings {
     uint64_t seed;
@@ -38,7 +38,7 @@ struct settings {
     uint64_t seeds; /* so many, however long it takes; 0: by minutes */
     unsigned jobs;
     const char *replay, *stories, *save, *expect, *breaks;
-    bool many, tales, no_shrink, print;
+    bool many, tales, no_shrink, print, all;
     struct play_options play;
 };
 
@@ -146,14 +146,15 @@ static bool run_many(const struct settings *settings, struct totals *totals)
     bool ok = true;
 
     clock_gettime(CLOCK_MONOTONIC, &start);
-    for (unsigned at = 0; ok && (settings->seeds ? seed < settings->seed + settings->seeds
-                                                 : seconds_since(&start) < settings->minutes * 60);
+    for (unsigned at = 0;
+         (ok || settings->all) && (settings->seeds ? seed < settings->seed + settings->seeds
+                                                   : seconds_since(&start) < settings->minutes * 60);
          at = (at + 1) % settings->jobs) {
         struct slot *slot = &slots[at];
 
         if (slot->busy)
-            ok = finish(settings, slot, totals);
-        if (!ok)
+            ok = finish(settings, slot, totals) && ok;
+        if (!ok && !settings->all)
             break;
         story_generate(seed++, settings->hours, &slot->story);
         play_start(&slot->play, &slot->story, NULL, &settings->play);
@@ -230,14 +231,23 @@ static bool print_ends(struct totals *totals)
 static int read_arguments(int argc, char **argv, struct settings *ret)
 {
     static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},    {"hours", required_argument, NULL, 'h'},
-        {"seeds", required_argument, NULL, 'N'},   {"minutes", required_argument, NULL, 'm'},
-        {"jobs", required_argument, NULL, 'j'},    {"replay", required_argument, NULL, 'r'},
-        {"stories", optional_argument, NULL, 't'}, {"rule", required_argument, NULL, 'u'},
-        {"save", required_argument, NULL, 'o'},    {"expect", required_argument, NULL, 'e'},
-        {"trace", no_argument, NULL, 'v'},         {"log", no_argument, NULL, 'l'},
-        {"no-shrink", no_argument, NULL, 'n'},     {"break", required_argument, NULL, 'b'},
-        {"print", no_argument, NULL, 'p'},         {0},
+        {"seed", required_argument, NULL, 's'},
+        {"hours", required_argument, NULL, 'h'},
+        {"seeds", required_argument, NULL, 'N'},
+        {"minutes", required_argument, NULL, 'm'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"replay", required_argument, NULL, 'r'},
+        {"stories", optional_argument, NULL, 't'},
+        {"rule", required_argument, NULL, 'u'},
+        {"save", required_argument, NULL, 'o'},
+        {"expect", required_argument, NULL, 'e'},
+        {"trace", no_argument, NULL, 'v'},
+        {"log", no_argument, NULL, 'l'},
+        {"no-shrink", no_argument, NULL, 'n'},
+        {"break", required_argument, NULL, 'b'},
+        {"print", no_argument, NULL, 'p'},
+        {"all", no_argument, NULL, 'a'},
+        {0},
     };
     int option;
 
@@ -292,6 +302,9 @@ static int read_arguments(int argc, char **argv, struct settings *ret)
             break;
         case 'p':
             ret->print = true;
+            break;
+        case 'a':
+            ret->all = true;
             break;
         default:
             return -1;

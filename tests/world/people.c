@@ -326,6 +326,7 @@ void people_act(struct world *world, const struct act *act)
         break;
     case ACT_CLOCK:
         world->clock.now += act->n * NSEC_PER_MSEC;
+        world->kubelet->faults++; /* what lasts is measured anew */
         break;
     case ACT_KILL:
         world->down_ms = act->down_s * 1000;

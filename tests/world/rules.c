@@ -1,6 +1,7 @@
 /* rules.c - looks at the lab after every event, and remembers what rules need to know about the past. */
 #include "base/str.h"
 #include "control/util.h"
+#include "objects/object_doc.h"
 #include "rules_internal.h"
 #include "store/disk.h"
 
@@ -12,7 +13,7 @@ struct rules *rules_new(struct world *world)
     struct rules *rules = NEW(struct rules);
 
     rules->world = world;
-    rules->revision = -1;
+    rules->writes = UINT64_MAX;
     return rules;
 }
 
@@ -195,14 +196,13 @@ bool resumes(struct rules *rules, const struct row *row)
 static bool count_quota(struct world *world, const char *ns)
 {
     const struct object *quota = store_get(world->store, KIND_RESOURCE_QUOTA, ns, "default");
-    CLEANUP(arena_done) struct arena arena = {0};
     int64_t hard = 0, used = 0;
 
     if (!quota)
         return false;
-    str_to_int(json_str(json_at(object_json(quota, &arena), "spec.hard.pods")), &hard);
+    str_to_int(json_str(json_at(object_doc(quota), "spec.hard.pods")), &hard);
     OBJECTS_EACH(store_list(world->store, KIND_POD, ns), it)
-        used += !pod_is_over(object_json(*it, &arena));
+        used += !pod_is_over(object_doc(*it));
     return used >= hard;
 }
 
@@ -245,7 +245,7 @@ static const struct json *stop_doc(struct rules *rules, const struct row *row, s
 {
     struct world *world = rules->world;
     const struct object *object = store_by_uid(world->store, row->uid);
-    const struct json *doc = object ? object_json(object, arena) : NULL;
+    const struct json *doc = object ? object_doc(object) : NULL;
     struct json *stop = NULL;
     const char *text;
 
@@ -258,7 +258,7 @@ static const struct json *stop_doc(struct rules *rules, const struct row *row, s
             const struct object *pod = (*it)->job == row->job ? store_by_uid(world->store, (*it)->uid) : NULL;
 
             if (pod && !text)
-                text = annotation_get(object_json(pod, arena), STOP_ANNOTATION);
+                text = annotation_get(object_doc(pod), STOP_ANNOTATION);
         }
     if (text)
         json_parse(str_from(text), arena, &stop, NULL, NULL);
@@ -365,6 +365,7 @@ static void find_ends(struct rules *rules)
             struct track *track = track_of(rules, job);
 
             track->over = true;
+            track->told = world_job(rules->world, job) && rules_was_told(rules, world_job(rules->world, job));
             if (track->told_end &&
                 world_job(rules->world, job)->saved >= world_job(rules->world, job)->act.epochs)
                 vec_push(&rules->end_errors, (int)((rules->now.at_ms - track->told_end) * 100 /
@@ -413,10 +414,10 @@ void rules_look(struct rules *rules)
         begin_anew(rules);
     }
     if (!store_durable(world->store) ||
-        (store_revision(world->store) == rules->revision && world->kubelet->changes == rules->changes &&
+        (world->writes == rules->writes && world->kubelet->changes == rules->changes &&
          now - rules->looked_ms < (something_lasts(rules) ? RULE_LAG_MS : RULE_LOOK_MS)))
         return;
-    rules->revision = store_revision(world->store);
+    rules->writes = world->writes;
     rules->changes = world->kubelet->changes;
     rules->looked_ms = now;
     rules->looks++;

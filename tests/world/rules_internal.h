@@ -75,6 +75,7 @@ struct track {
     int64_t gpus;              /* held at the last look */
     int64_t told_at, told_end; /* when two epochs were done, and the end that was told then; 0: void */
     unsigned slides;           /* looks in a row between which its end moved although nothing happened */
+    bool told;                 /* its owner was, when it ended */
     unsigned tries;            /* starts that came to nothing */
     unsigned preempted, resized;
 };
@@ -93,7 +94,7 @@ struct rules {
     struct world *world;
     struct look now, before;
     VEC(struct track) tracks; /* by number of the job */
-    int64_t revision;
+    uint64_t writes;
     uint64_t changes;
     int64_t looked_ms;
     int64_t unsure_ms; /* until then the daemon was away or its disk full: times begin anew */
@@ -125,3 +126,5 @@ void rules_check_resize(struct rules *rules, const struct row *row, struct track
 void rules_check_truth(struct rules *rules);
 void rules_check_shown(struct rules *rules, const struct row *row, struct track *track);
 void rules_check_slides(struct rules *rules);
+bool rules_was_told(struct rules *rules,
+                    const struct world_job *job); /* of its end, by what is in the inbox */

@@ -21,7 +21,7 @@ static void check_displaced(struct rules *rules, const struct row *row, const st
     const struct row *by = track->stop.by ? row_of(&rules->now, track->stop.by) : NULL;
     const struct track *other = by ? track_of(rules, by->job) : NULL;
 
-    if (by && other->seen && other->blocked && !same_user(rules, row, by) &&
+    if (by && phase_is_waiting(by->phase) && other->seen && other->blocked && !same_user(rules, row, by) &&
         /* whose quota it would free */ !could_start(rules, by) &&
         !(world_job(rules->world, by->job)->act.fault == FAULT_IMAGE && other->tries == 0))
         world_broken(rules->world, "1-displaced",

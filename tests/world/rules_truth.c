@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "control/util.h"
 #include "notify/inbox.h"
+#include "objects/object_doc.h"
 #include "rules_internal.h"
 #include "script.h"
 #include "store/disk.h"
@@ -50,18 +51,21 @@ enum truth { TRUTH_NOTHING, TRUTH_STARTING, TRUTH_RUNNING };
 static enum truth truth_of(const struct rules *rules, int64_t job, bool *sure)
 {
     enum truth truth = TRUTH_NOTHING;
+    bool leaving = false; /* of a Job: the next pod is made meanwhile, and is what counts */
 
     *sure = true;
     VEC_EACH(&rules->world->kubelet->boxes, it) {
         if ((*it)->job != job)
             continue;
         *sure = *sure && node_works(rules->world, (*it)->node);
-        if (box_alive(*it))
+        if (box_alive(*it) && (*it)->term && !(*it)->training)
+            leaving = true;
+        else if (box_alive(*it))
             truth = TRUTH_RUNNING;
         else if ((*it)->state != BOX_ENDED && truth == TRUTH_NOTHING)
             truth = TRUTH_STARTING;
     }
-    return truth;
+    return truth == TRUTH_NOTHING && leaving ? TRUTH_RUNNING : truth;
 }
 
 static bool agrees(enum phase phase, enum truth truth)
@@ -83,7 +87,6 @@ static bool agrees(enum phase phase, enum truth truth)
 static void check_same(struct rules *rules, const struct row *row, struct track *track)
 {
     const struct object *object = store_by_uid(rules->world->store, row->uid);
-    CLEANUP(arena_done) struct arena arena = {0};
     const struct json *doc;
     int64_t eta, now = rules->now.at_ms;
     bool same;
@@ -93,7 +96,7 @@ static void check_same(struct rules *rules, const struct row *row, struct track 
         return;
     track->same_rv = object->rv;
     track->same_eta = row->eta;
-    doc = object_json(object, &arena);
+    doc = object_doc(object);
     eta = time_of(json_at(doc, "status.eta"), 0) / NSEC_PER_MSEC;
     same = streq(json_string_or(json_at(doc, "status.phase"), "Pending"), phase_name(row->phase)) &&
            (row->phase != PHASE_RUNNING || llabs(eta - row->eta) <= RULE_SLIDE_MS);
@@ -159,7 +162,11 @@ static bool epoch_is_late(const struct rules *rules, int64_t job)
     VEC_EACH(&rules->world->kubelet->boxes, it) {
         const struct world_job *of = world_job(rules->world, (*it)->job);
 
-        if (!of || (*it)->state == BOX_ENDED || (job && (*it)->job != job))
+        if (!of || (job && (*it)->job != job))
+            continue;
+        if (!node_works(rules->world, (*it)->node)) /* nothing is heard of it */
+            return true;
+        if ((*it)->state == BOX_ENDED)
             continue;
         if (!box_alive(*it)) /* nobody knows when it will run */
             return true;
@@ -230,7 +237,7 @@ static bool count_end(void *arg, const struct record *record)
     return true;
 }
 
-static bool was_told(struct rules *rules, const struct world_job *job)
+bool rules_was_told(struct rules *rules, const struct world_job *job)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct json *box = inbox_list(rules->world->inbox, story_users[job->act.user], false, 0, &arena);
@@ -257,7 +264,8 @@ static void check_end(struct rules *rules, const struct world_job *job)
     if (job->acked ? ends.count != 1 : ends.count > 1)
         world_broken(rules->world, "6-ends", "job%" PRId64 " has %d records of its end", job->act.job,
                      ends.count);
-    else if (job->acked && !job->unasked && !was_told(rules, job))
+    else if (job->acked && !job->unasked && !track_of(rules, job->act.job)->told &&
+             /* boxes keep the newest */ !rules_was_told(rules, job))
         world_broken(rules->world, "6-told", "job%" PRId64 " ended as %s and its owner was told nothing",
                      job->act.job, ends.how);
 }

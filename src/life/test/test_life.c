@@ -37,10 +37,12 @@ static void stop(struct fixture *f)
     life_free(f->life);
 }
 
-static const char *admit(void *arg, const struct life_job *job, uint32_t gpus, struct arena *arena)
+static const char *admit(void *arg, const struct life_job *job, const struct slot *slots, uint32_t gpus,
+                         struct arena *arena)
 {
     struct fixture *f = arg;
 
+    (void)slots;
     (void)gpus;
     (void)arena;
     return f->refuse && streq(job->w.name, f->refused_name) ? f->refuse : NULL;
