@@ -10,7 +10,7 @@ struct pending {
     int status;
     const char *content_type;
     struct buf body;
-    struct http_header headers[WARNINGS_MAX + 3];
+    struct http_header headers[WARNINGS_MAX + 4];
     size_t header_count;
 };
 
@@ -54,6 +54,8 @@ static void add_headers(struct call *call, struct pending *pending)
                 (struct http_header){"Warning", warning_value(call->arena, json_str(it))};
     if (call->no_store)
         pending->headers[pending->header_count++] = (struct http_header){"Cache-Control", "no-store"};
+    if (call->replayed)
+        pending->headers[pending->header_count++] = (struct http_header){"Idempotency-Replayed", "true"};
     if (call->cookie)
         pending->headers[pending->header_count++] = (struct http_header){"Set-Cookie", call->cookie};
     if (call->failure.retry_after)

@@ -40,6 +40,8 @@ struct call {
     bool session;  /* who is signed in with the page's cookie */
     struct call *live_prev, *live_next; /* of all that are open */
     const char *object; /* NAMESPACE/NAME of what was made, for the audit log; NULL: the path tells it */
+    const char *idempotency, *idempotency_sum; /* idempotency.h; NULL: no key was sent */
+    bool replayed;      /* the answer is that of an earlier request with the same key */
     const char *cookie; /* for Set-Cookie of the answer; NULL: none */
 };
 
@@ -53,6 +55,7 @@ struct api {
     char boot[9];      /* what ids of requests begin with */
     uint64_t requests;
     struct loop_timer *expiry;
+    uint64_t idempotency_made; /* keys remembered since start */
     int64_t started;
 };
 

@@ -1,6 +1,7 @@
 /* /v1/jobs: tasks are started, listed, shown, read, repeated and deleted. */
 #include "api/rest/tasks.h"
 
+#include "api/idempotency.h"
 #include "api/kube/stream.h"
 #include "base/vec.h"
 #include "base/yaml.h"
@@ -123,10 +124,33 @@ static void rest_on_submitted(void *arg, int result, const struct tasks_made *ma
 {
     const struct submitting *submitting = arg;
 
-    if (result < 0)
+    if (result < 0) {
         rest_fail(submitting->call);
-    else
-        reply_made(submitting->call, made, submitting->dry_run);
+        return;
+    }
+    if (!submitting->dry_run)
+        idempotency_made(submitting->call, made->task->uid);
+    reply_made(submitting->call, made, submitting->dry_run);
+}
+
+/* What an earlier request with the same key has made. */
+static void reply_again(struct call *call, const char *uid)
+{
+    const struct object *task = store_by_uid(call->store, uid);
+    struct json *doc, *full;
+
+    if (!task || task->kind->id != KIND_TASK) {
+        failure_set(&call->failure, call->arena, 410, "Gone",
+                    "the task that this Idempotency-Key made was deleted");
+        rest_fail(call);
+        return;
+    }
+    doc = tasks_show(call->api->config.tasks, task, false, call->arena);
+    full = tasks_show(call->api->config.tasks, task, true, call->arena);
+    if (json_get(full, "objects"))
+        json_set(call->arena, doc, "objects", *json_get(full, "objects"));
+    call->replayed = true;
+    rest_reply(call, 201, doc);
 }
 
 static void submit(struct call *call, const char *ns, struct json *values, const struct object *again)
@@ -146,7 +170,15 @@ static void submit(struct call *call, const char *ns, struct json *values, const
         .warnings = call->warnings,
     };
     struct submitting *submitting = arena_alloc(call->arena, sizeof(*submitting));
+    const char *made = NULL;
+    int begun = idempotency_begin(call, &made);
 
+    if (begun < 0)
+        rest_fail(call);
+    if (begun > 0)
+        reply_again(call, made);
+    if (begun != 0)
+        return;
     if (again)
         request.who = identity_again(&call->who, work_rights(object_json(again, call->arena)), owner);
     if (!request.who) {

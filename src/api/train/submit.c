@@ -1,5 +1,6 @@
 /* POST /v1/train and the older POST /submit: options become a TrainingJob in the submitter's namespace. */
 #include "api/auth.h"
+#include "api/idempotency.h"
 #include "api/rest/rest.h"
 #include "api/train/internal.h"
 #include "api/users.h"
@@ -94,6 +95,23 @@ static void answer_job(struct call *call, const struct err *failed)
     call_reply_json(call, 201, job);
 }
 
+/* What an earlier request with the same key has made. */
+static int answer_again(struct train *train, struct call *call, const char *uid, bool older)
+{
+    const struct object *job = store_by_uid(call->store, uid);
+    struct submitted *s = arena_zalloc(call->arena, sizeof(*s));
+
+    if (!job || job->kind->id != KIND_TRAINING_JOB)
+        return failure_set(&call->failure, call->arena, 410, "Gone",
+                           "the training job that this Idempotency-Key made was deleted");
+    *s = (struct submitted){train, uid, arena_strdup(call->arena, job->ns),
+                            arena_strdup(call->arena, job->name), older};
+    call->replayed = true;
+    call->req->user = s;
+    call_when_durable(call, answer_job);
+    return 0;
+}
+
 static int answer_dry_run(struct train *train, struct call *call, const struct object *object)
 {
     struct json *doc = json_copy(call->arena, object_json(object, call->arena)), *answer = NULL;
@@ -150,7 +168,7 @@ static int submit(struct train *train, struct call *call, bool older)
     struct submitted *s = arena_zalloc(call->arena, sizeof(*s));
     struct err err = {0};
     struct json *body;
-    const char *ns, *name;
+    const char *ns, *name, *made = NULL;
     int taken;
 
     if (rest_body(call, &body) < 0)
@@ -162,6 +180,11 @@ static int submit(struct train *train, struct call *call, bool older)
         return taken;
     ns = request.ns && *request.ns ? request.ns : access_is_admin(&call->who) ? "default" : call->who.user;
     access.ns = ns;
+    taken = idempotency_begin(call, &made);
+    if (taken < 0)
+        return -1;
+    if (taken > 0)
+        return answer_again(train, call, made, older);
     if (access_check(call->registry, &call->who, &access, call->arena, &call->failure) < 0 ||
         need_namespace(call, ns, write.dry_run) < 0 || free_name(call, ns, request.name, &name) < 0 ||
         registry_create(call->registry, &write, kind, ns, make_doc(call, &request, ns, name), &written) < 0)
@@ -169,6 +192,7 @@ static int submit(struct train *train, struct call *call, bool older)
     if (write.dry_run)
         return answer_dry_run(train, call, written.object);
     *s = (struct submitted){train, arena_strdup(call->arena, written.object->uid), ns, name, older};
+    idempotency_made(call, s->uid);
     call->req->user = s;
     call_when_durable(call, answer_job);
     return 0;
