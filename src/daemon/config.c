@@ -541,6 +541,8 @@ static const struct row rows[] = {
     {"user-quota", "userQuota", "RESOURCE=N,...|off", "limits of new users' namespaces (docs/users.md)",
      config_set_user_quota, LIST_OR_MAP},
     {"user-tokens", "userTokens", "N", "tokens that one user may have (100)", config_set_user_tokens, SCALAR},
+    {"namespace-size", "namespaceSize", "MIB", "of the objects of one namespace together (64)",
+     config_set_space_mib, SCALAR},
     {"audit", "audit", "changes|all|off", "what is written down of who did what (changes)", config_set_audit,
      SCALAR},
     {"audit-log", "auditLog", "FILE", "where (DATA/audit.log)", config_set_audit_log, SCALAR},
@@ -878,6 +880,8 @@ static int finish(const struct config_env *env, struct daemon_config *config, st
         return -1;
     if (!config->user_tokens)
         config->user_tokens = CONFIG_USER_TOKENS;
+    if (!config->space_mib)
+        config->space_mib = CONFIG_SPACE_MIB;
     if (!config->node_name)
         config->node_name = node_name_from(env->host_name);
     if (config->http && !is_loopback(config->http) && !config->http_insecure)

@@ -113,6 +113,7 @@ struct daemon_config {
     VEC(char *) user_quota; /* "pods=4": of new users' namespaces */
     bool user_quota_set;    /* also where it is set to nothing */
     int user_tokens;        /* of one user; 0: the default */
+    int space_mib;          /* of the objects of one namespace; 0: the default */
     enum config_audit audit;
     char *audit_log;            /* NULL: DATA/audit.log */
     int audit_mib, audit_files; /* 0: the defaults */

@@ -5,6 +5,7 @@
 #include "objects/quantity.h"
 
 #define TOKENS_MAX     100000
+#define SPACE_MIB_MAX  65536
 #define AUDIT_SIZE_MAX 4096 /* MiB */
 #define AUDIT_KEEP_MAX 1000
 
@@ -57,6 +58,11 @@ static int set_count(int *member, const char *text, int low, int high, struct er
 int config_set_user_tokens(struct daemon_config *config, const char *text, struct err *err)
 {
     return set_count(&config->user_tokens, text, 1, TOKENS_MAX, err);
+}
+
+int config_set_space_mib(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_count(&config->space_mib, text, 1, SPACE_MIB_MAX, err);
 }
 
 int config_set_audit(struct daemon_config *config, const char *text, struct err *err)

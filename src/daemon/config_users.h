@@ -10,9 +10,11 @@
     "count/persistentvolumeclaims=100,count/pods=2000,count/jobs.batch=2000,"                                \
     "count/trainingjobs.berth.dev=5000,count/taskdefinitions.berth.dev=200"
 #define CONFIG_USER_TOKENS 100
+#define CONFIG_SPACE_MIB   64
 
 int config_set_user_quota(struct daemon_config *config, const char *text, struct err *err);
 int config_set_user_tokens(struct daemon_config *config, const char *text, struct err *err);
+int config_set_space_mib(struct daemon_config *config, const char *text, struct err *err);
 int config_set_audit(struct daemon_config *config, const char *text, struct err *err);
 int config_set_audit_log(struct daemon_config *config, const char *text, struct err *err);
 int config_set_audit_size(struct daemon_config *config, const char *text, struct err *err);

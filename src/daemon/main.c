@@ -17,6 +17,7 @@
 #include "daemon/notify_service.h"
 #include "daemon/promise.h"
 #include "daemon/queue_service.h"
+#include "daemon/room.h"
 #include "daemon/runner.h"
 #include "daemon/task_service.h"
 #include "engine/engine.h"
@@ -53,6 +54,7 @@ struct daemon {
     struct backup_service *backups;
     struct certificates *certificates;
     struct audit *audit;
+    struct room *room;
     struct http_server *server;
     struct api *api;
     char *http_url, *https_url, *pid_path;
@@ -181,6 +183,7 @@ static int open_store(struct daemon *d, struct err *err)
         return -1;
     d->registry = registry_new(d->store);
     d->runner = runner_new(d->loop, d->registry);
+    d->room = room_new(d->registry, (size_t)d->config.space_mib << 20);
     d->train = train_new(&(struct train_config){.registry = d->registry});
     if (bootstrap_objects(d->registry, err) < 0 || bootstrap_node(d->registry, &d->config, err) < 0)
         return -1;
@@ -428,6 +431,7 @@ static void daemon_done(struct daemon *d)
     task_service_free(d->tasks);
     runner_free(d->runner);
     registry_free(d->registry);
+    room_free(d->room);
     train_free(d->train);
     store_close(d->store);
     notify_service_free(d->notify);

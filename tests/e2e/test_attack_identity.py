@@ -331,3 +331,19 @@ def test_a_server_certificate_that_ends_soon_is_renewed_while_the_daemon_runs(ow
     assert ann.certificate().code == 200
     assert watch.poll() is None  # what was open goes on
     watch.kill()
+
+
+def test_the_bytes_of_a_namespace_are_limited(tmp_path):
+    with harness.Daemon(tmp_path, "--namespace-size", "1", "--user-quota", "off") as daemon:
+        ann = Person(daemon, "ann")
+        make = lambda name, size: ann.ask("POST", "/api/v1/namespaces/ann/configmaps", {"metadata": {"name": name}, "data": {"k": "x" * size}})
+        assert make("a", 600000).code == 201
+        full = make("b", 600000)
+        assert full.code == 403 and 'the objects of namespace \\"ann\\" have' in full.body.decode()
+        assert make("c", 10).code == 201
+        grown = {"data": {"k": "x" * 600000}}
+        assert daemon.request("PATCH", "/api/v1/namespaces/ann/configmaps/c", grown, via="http", token=ann.token,
+                              headers={"Content-Type": "application/merge-patch+json"}).code == 403
+        assert ann.ask("DELETE", "/api/v1/namespaces/ann/configmaps/a").code == 200
+        assert make("b", 600000).code == 201
+        daemon.post("/api/v1/namespaces/ann/configmaps", {"metadata": {"name": "admins"}, "data": {"k": "x" * 900000}})
