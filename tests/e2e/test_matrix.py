@@ -13,7 +13,7 @@ import re
 import pytest
 
 import harness
-from test_attack_identity import as_account
+from attack_identity import as_account
 
 EXPECTED = pathlib.Path(__file__).with_name("access_matrix.txt")
 ROLES = ("admin", "owner", "member", "other", "viewer", "disabled", "http", "https", "nameless", "job", "expired", "revoked")

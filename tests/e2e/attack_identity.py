@@ -8,6 +8,7 @@ import signal
 import ssl
 import subprocess
 import tempfile
+import time
 
 import pytest
 import yaml
@@ -347,3 +348,48 @@ def test_the_bytes_of_a_namespace_are_limited(tmp_path):
         assert ann.ask("DELETE", "/api/v1/namespaces/ann/configmaps/a").code == 200
         assert make("b", 600000).code == 201
         daemon.post("/api/v1/namespaces/ann/configmaps", {"metadata": {"name": "admins"}, "data": {"k": "x" * 900000}})
+
+
+HANGING = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <unistd.h>
+int getpwuid_r(uid_t uid, struct passwd *p, char *b, size_t n, struct passwd **r)
+{
+    int (*real)(uid_t, struct passwd *, char *, size_t, struct passwd **) = dlsym(RTLD_NEXT, "getpwuid_r");
+    while (uid == 65534 && access(getenv("HANG"), F_OK) == 0)
+        usleep(10000);
+    return real(uid, p, b, n, r);
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+def test_a_directory_that_hangs_holds_up_nobody_else_and_makes_nobody_another_person(tmp_path):
+    source, library, hang = tmp_path / "hang.c", tmp_path / "hang.so", tmp_path / "hang"
+    source.write_text(HANGING)
+    if harness.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"]).code:
+        pytest.skip("there is no compiler")
+    if b"__asan_init" in harness.BERTHD.read_bytes():
+        pytest.skip("a sanitizer must be first among preloaded libraries")
+    hang.write_text("")
+    with harness.Daemon(tmp_path, env={"LD_PRELOAD": str(library), "HANG": str(hang)}) as daemon:
+        os.chmod(os.path.dirname(daemon.socket), 0o755)
+        waiting = subprocess.Popen(["setpriv", "--reuid=65534", "--clear-groups", "curl", "-s", "-w", "\n%{http_code}", "--unix-socket",
+                                    daemon.socket, "http://x/v1/tokens"], stdout=subprocess.PIPE, text=True)
+        slowest = 0
+        while waiting.poll() is None:
+            begin = time.monotonic()
+            assert daemon.request("GET", "/healthz", via="http").code == 200
+            slowest = max(slowest, time.monotonic() - begin)
+        text, _, code = waiting.communicate()[0].rpartition("\n")
+        assert code == "503" and "directory of users does not answer" in text
+        assert slowest < 0.5 * harness.PATIENCE  # the look-up itself takes five seconds
+        hang.unlink()
+        who = harness.wait(lambda: as_account(daemon, "65534", "GET", "/v1/page/session").code == 200 and
+                           as_account(daemon, "65534", "GET", "/v1/page/session").json()["user"], "an answer")
+        assert who == "nobody"
+        hang.write_text("")  # it hangs again: whom it has named goes on
+        assert as_account(daemon, "65534", "GET", "/v1/page/session").json()["user"] == "nobody"
