@@ -144,10 +144,12 @@ bool explain_write(struct queue *queue, int64_t now)
 void explain_ends(struct queue *queue, int64_t now)
 {
     const struct sched_view *view = live_view(life_live(queue->life));
-    bool due = queue->ends_at && now >= queue->ends_at;
+    bool back = now < queue->ends_looked_at; /* the clock was set */
+    bool due = queue->ends_at && (now >= queue->ends_at || back);
     VEC(uint64_t) ids = {0};
     uint32_t job;
 
+    queue->ends_looked_at = now;
     if (!due && queue->ends_revision == queue->revision)
         return;
     queue->ends_revision = queue->revision;

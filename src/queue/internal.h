@@ -29,6 +29,7 @@
 #define RECHECK_MAX       64    /* blocked jobs of a namespace that are looked at again at once */
 #define RECHECK_MS        5000  /* those whose owner has no account are looked at again that often, */
 #define RECHECK_ALL_MS    60000 /* and all that are blocked */
+#define CLOCK_LOOK_MS     60000 /* a clock that is set is noticed after that at the latest */
 #define UNIT_SLOTS_MAX    1024
 #define UNSAVED_MAX       10000
 
@@ -133,6 +134,7 @@ struct queue {
     struct map *recheck;    /* namespaces in which something may have become possible */
     int64_t ends_at;        /* when the end of a running job has to be said anew; 0: never */
     uint64_t ends_revision; /* when those of shares were looked at */
+    int64_t ends_looked_at;
     VEC(uint64_t) to_write; /* ids of units whose status is to be written */
     VEC(uint64_t) unseen;   /* ids of units whose objects say nothing of their place yet */
     uint32_t blocked;       /* about how many units are */

@@ -655,6 +655,8 @@ static void set_tick(struct queue *queue, int64_t now)
         next = now + EXPLAIN_MS;
     if (queue->ends_at && queue->ends_at < next)
         next = queue->ends_at > now ? queue->ends_at : now;
+    if (queue->ends_at && now + CLOCK_LOOK_MS < next)
+        next = now + CLOCK_LOOK_MS;
     if (queue->blocked && now + RECHECK_MS < next)
         next = now + RECHECK_MS;
     if (queue->explained_revision != queue->revision && now + EXPLAIN_MS < next)

@@ -326,6 +326,7 @@ void people_act(struct world *world, const struct act *act)
         break;
     case ACT_CLOCK:
         world->clock.now += act->n * NSEC_PER_MSEC;
+        world->jumped_ms = world_ms(world);
         world->kubelet->faults++; /* what lasts is measured anew */
         break;
     case ACT_KILL:

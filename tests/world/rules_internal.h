@@ -18,6 +18,7 @@
 #define RULE_SLACK_MS     (30 * 1000)      /* added to what is documented */
 #define RULE_GRACE_MS     (30 * 1000)      /* TERM to KILL */
 #define RULE_STOP_MAX_MS  (3600 * 1000)    /* the longest wait for an epoch's end */
+#define RULE_CLOCK_MS     60000            /* until then a clock that jumped is noticed */
 #define RULE_SLIDES       3    /* an end may be put off once when an epoch is late, not look by look */
 #define RULE_SLIDE_MS     1500 /* estimates of an unchanged lab stand still, but for rounding */
 #define RULE_GROW_MS      (30 * 60 * 1000)  /* free cards that a long elastic job could use */

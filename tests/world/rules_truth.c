@@ -100,7 +100,7 @@ static void check_same(struct rules *rules, const struct row *row, struct track 
     eta = time_of(json_at(doc, "status.eta"), 0) / NSEC_PER_MSEC;
     same = streq(json_string_or(json_at(doc, "status.phase"), "Pending"), phase_name(row->phase)) &&
            (row->phase != PHASE_RUNNING || llabs(eta - row->eta) <= RULE_SLIDE_MS);
-    if (same)
+    if (same || (rules->world->jumped_ms && now - rules->world->jumped_ms < RULE_CLOCK_MS))
         track->differs_ms = 0;
     else if (!track->differs_ms)
         track->differs_ms = now;

@@ -60,6 +60,7 @@ struct world {
     struct rules *rules;
     uint64_t hash; /* of everything that happened */
     uint64_t events, acts, kills, refusals;
+    int64_t jumped_ms;               /* when the clock last did; 0: never */
     uint64_t writes;                 /* of objects that say something: events are only told */
     bool trace;                      /* print what happens */
     char *broken_rule, *broken_text; /* NULL: none */
