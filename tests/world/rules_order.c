@@ -193,6 +193,7 @@ static void check_held(struct rules *rules, const struct row *row, struct track 
                      row->card_count, (now - track->held_ms) / 1000, row->reason);
     }
     if (phase_is_waiting(row->phase) && now - track->since_ms > RULE_LAG_MS &&
+        now - rules->unsure_ms > RULE_LAG_MS &&
         (job->act.fault == FAULT_CPU || job->act.fault == FAULT_SELECTOR || job->act.fault == FAULT_CLAIM) &&
         could_be_next(rules, row) && !strstr(row->reason, "cannot") && node_works(rules->world, 0))
         world_broken(rules->world, "1-says", "job%" PRId64 " cannot start, and its reason is '%s'", row->job,

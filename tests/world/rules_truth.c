@@ -168,6 +168,8 @@ static bool epoch_is_late(const struct rules *rules, int64_t job)
             return true;
         if ((*it)->state == BOX_ENDED)
             continue;
+        if (rules->world->jumped_ms > (*it)->epoch_ms) /* by the clock it is, or was */
+            return true;
         if (!box_alive(*it)) /* nobody knows when it will run */
             return true;
         if (!(*it)->training || of->act.mib ||
