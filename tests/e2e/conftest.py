@@ -15,7 +15,7 @@ _numbers = itertools.count(1)
 # What of the machine containers come near to: devices, what is executed for them, what they have views of.
 _MACHINE = ("/dev/*", "/dev/*/*", "/", "/etc", "/etc/*", "/home", "/root", "/run", "/tmp", "/var", "/usr", "/usr/*", "/bin/busybox",
             "/usr/bin/crun", "/usr/sbin/runc", "/usr/bin/runc", "/usr/bin/tini*", "/proc/self/ns/*", "/sys/fs/cgroup")
-_PASSING = ("/dev/pts/", "/dev/shm/", "/dev/loop", "/dev/mqueue/")
+_PASSING = ("/dev/fd/", "/dev/pts/", "/dev/shm/", "/dev/loop", "/dev/mqueue/")
 _commands = {}  # row of docs/kubectl.md -> kubectl version -> "yes", "no" or "skipped"
 
 

@@ -193,3 +193,46 @@ def test_the_stream_tells_that_something_is_new(node):
         assert news["unseen"] == 1 and news["items"][0]["name"] == "heard"
         node.post("/v1/inbox/seen?user=sam", {})
         assert next(told_of)["unseen"] == 0
+
+
+@pytest.fixture
+def device_file():
+    """Card 0 of a driver that is not there, for CDI."""
+    with podkit.cdi_file([{"name": "0", "containerEdits": {"env": ["CARD=0"]}}]) as path:
+        yield path
+
+
+@pytest.mark.usefixtures("device_file")
+def test_a_job_over_its_memory_is_told_once_and_then_that_it_failed(tmp_path):
+    procs = tmp_path / "procs"
+    procs.write_text("")
+    daemon = queuekit.start(tmp_path, gpus=None, env={
+        "LD_LIBRARY_PATH": str(harness.BUILD / "tests" / "data" / "fake-nvml"), "FAKE_GPUS": "1",
+        "FAKE_GPU_PROCS": f"@{procs}"})
+    try:
+        submit(daemon, training("greedy", "mae", epochs=300, epoch=0.1, estimatedMemoryMiB=4000))
+        until(daemon, "greedy", lambda row: row["epochsDone"], "an epoch is done")
+        uid = daemon.kubectl("get", "pod", "greedy-1", "-o", "jsonpath={.metadata.uid}").ok()
+        procs.write_text(f"0:{queuekit.pids(daemon, uid)[-1]}:9000")
+        item = hear(daemon, "mae", "over-memory", "greedy", timeout=40)
+        assert item["text"] == "it uses 9000 MiB on card 0, more than the 4000 MiB it reserved; it will be stopped if it goes on"
+        failed = hear(daemon, "mae", "failed", "greedy", timeout=40)
+        assert "uses 9000 MiB on card 0, more than the 4000 MiB it reserved" in failed["text"]
+        assert [i["kind"] for i in items(daemon, "mae")].count("over-memory") == 1
+        assert "over memory   greedy" in as_user(daemon, "mae", "inbox").ok()
+    finally:
+        queuekit.close(daemon)
+
+
+def test_a_job_that_cannot_start_is_told_once_however_often_it_is_tried(tmp_path):
+    daemon = queuekit.start(tmp_path, "--stuck-wait", "1")
+    try:
+        submit(daemon, training("lost", "lea", image="localhost:1/no-such-image:1"))
+        item = hear(daemon, "lea", "cannot-start", "lost", timeout=40)
+        assert item["text"].startswith("cannot start: ") and "no-such-image" in item["text"]
+        harness.wait(lambda: sum("cannot start" in entry["reason"] for entry in queuekit.show(daemon, "lost")["history"]) >= 2,
+                     "it was tried again", 60)
+        assert len([i for i in items(daemon, "lea") if i["kind"] == "cannot-start"]) == 1
+        assert "cannot start   lost" in as_user(daemon, "lea", "inbox").ok()
+    finally:
+        queuekit.close(daemon)
