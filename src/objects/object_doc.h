@@ -8,7 +8,7 @@
 
 #include "objects/object.h"
 
-#define OBJECT_DOCS_BYTES ((size_t)4 << 20) /* of all that are kept */
+#define OBJECT_DOCS_BYTES ((size_t)1 << 20) /* of all that are kept */
 
 const struct json *object_doc(const struct object *object);
 /* For those that go through many objects: the kept document, or one parsed in arena and not kept. */

@@ -83,7 +83,7 @@ static void test_a_document_outlives_its_object_until_the_turn_is_over(void **st
 
 static void test_those_not_read_for_longest_go_first(void **state)
 {
-    enum { COUNT = 40, LEN = 256 << 10 };
+    enum { COUNT = 40, LEN = OBJECT_DOCS_BYTES / 16 };
     CLEANUP(arena_done) struct arena arena = {0};
     struct object *objects[COUNT];
     uint64_t before;
@@ -110,7 +110,7 @@ static void test_those_not_read_for_longest_go_first(void **state)
 
 static void test_what_is_read_in_one_turn_stays_until_its_end(void **state)
 {
-    enum { COUNT = 40, LEN = 256 << 10 };
+    enum { COUNT = 40, LEN = OBJECT_DOCS_BYTES / 16 };
     CLEANUP(arena_done) struct arena arena = {0};
     struct object *objects[COUNT];
     const struct json *docs[COUNT];
