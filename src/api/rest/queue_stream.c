@@ -147,9 +147,9 @@ static void send_missed(struct rest_stream *s)
     CLEANUP(map_free) struct map *missed = TAKE_PTR(s->missed);
     CLEANUP(arena_done) struct arena arena = {0};
     size_t len = map_len(missed), at = 0;
-    const char **uids[] = {arena_alloc(&arena, sizeof(char *) * (len + 1)),
-                           arena_alloc(&arena, sizeof(char *) * (len + 1))};
-    struct queue_change change = {queue_revision(s->call->api->config.queue), uids[0], 0, uids[1], 0};
+    const char **upsert = arena_alloc(&arena, sizeof(*upsert) * (len + 1));
+    const char **remove = arena_alloc(&arena, sizeof(*remove) * (len + 1));
+    struct queue_change change = {queue_revision(s->call->api->config.queue), upsert, 0, remove, 0};
     struct str key;
     void *value;
 
@@ -157,9 +157,9 @@ static void send_missed(struct rest_stream *s)
         const char *uid = arena_strndup(&arena, key.s, key.len);
 
         if (value == upserted)
-            uids[0][change.upsert_len++] = uid;
+            upsert[change.upsert_len++] = uid;
         else
-            uids[1][change.remove_len++] = uid;
+            remove[change.remove_len++] = uid;
     }
     if (len)
         send_change(s, &change);
