@@ -570,7 +570,7 @@ static void settle(struct store *store)
         commit_failed(store, batch);
 }
 
-static void on_done(void *arg, uint32_t events)
+static void store_on_done(void *arg, uint32_t events)
 {
     struct store *store = arg;
 
@@ -617,7 +617,7 @@ static int open_path(const char *path, bool accept_loss, struct loop *loop, stru
         store_close(store);
         return -1;
     }
-    store->io = loop_io_new(loop, db_event_fd(store->db), EPOLLIN, on_done, store);
+    store->io = loop_io_new(loop, db_event_fd(store->db), EPOLLIN, store_on_done, store);
     trim(store);
     *ret = store;
     return 0;
@@ -638,12 +638,12 @@ const char *store_id(const struct store *store)
     return db_id(store->db);
 }
 
-static void on_disk_done(void *arg)
+static void store_on_disk_done(void *arg)
 {
     struct store *store = arg;
 
     db_wait(store->db);
-    on_done(store, 0);
+    store_on_done(store, 0);
 }
 
 int store_open_disk(struct store_disk *disk, struct loop *loop, struct store **ret, struct err *err)
@@ -659,7 +659,7 @@ int store_open_disk(struct store_disk *disk, struct loop *loop, struct store **r
         store_free(store);
         return -1;
     }
-    store->disk_done = loop_timer_new(loop, on_disk_done, store);
+    store->disk_done = loop_timer_new(loop, store_on_disk_done, store);
     trim(store);
     *ret = store;
     return 0;

@@ -49,13 +49,13 @@ static void done(struct logs *l)
     l->timer = NULL;
 }
 
-static void on_gone(struct http_req *req)
+static void queue_logs_on_gone(struct http_req *req)
 {
     done(req->user);
     http_abandon(req);
 }
 
-static void on_drain(struct http_req *req)
+static void queue_logs_on_drain(struct http_req *req)
 {
     struct logs *l = req->user;
 
@@ -66,7 +66,7 @@ static void on_drain(struct http_req *req)
         l->ops->log_pause(l->log, false);
 }
 
-static void on_data(void *arg, struct str data)
+static void queue_logs_on_data(void *arg, struct str data)
 {
     struct logs *l = arg;
 
@@ -80,7 +80,7 @@ static void on_data(void *arg, struct str data)
     if (!l->paused && http_stream_unsent(l->call->req) > HIGH) {
         l->paused = true;
         l->ops->log_pause(l->log, true);
-        http_stream_on_drain(l->call->req, on_drain);
+        http_stream_on_drain(l->call->req, queue_logs_on_drain);
     }
 }
 
@@ -115,7 +115,7 @@ static void begin_file(struct logs *l)
     send_file(l);
 }
 
-static void on_end(void *arg, const struct err *err)
+static void queue_logs_on_end(void *arg, const struct err *err)
 {
     struct logs *l = arg;
 
@@ -139,7 +139,7 @@ static void on_end(void *arg, const struct err *err)
 
 static int open_pod(struct logs *l, bool follow)
 {
-    static const struct pod_log_events events = {on_data, on_end};
+    static const struct pod_log_events events = {queue_logs_on_data, queue_logs_on_end};
     struct pod_log_options options = l->options;
     struct err err = {0};
 
@@ -156,7 +156,7 @@ static void send_file(struct logs *l)
     while (l->fd >= 0 && http_stream_unsent(l->call->req) <= HIGH && (n = read(l->fd, piece, CHUNK)) > 0)
         http_stream_write(l->call->req, (struct str){piece, (size_t)n});
     if (l->fd >= 0 && n > 0) {
-        http_stream_on_drain(l->call->req, on_drain);
+        http_stream_on_drain(l->call->req, queue_logs_on_drain);
         return;
     }
     l->phase = POD_PART;
@@ -237,7 +237,7 @@ static bool is_over(struct logs *l, struct arena *arena)
     return false;
 }
 
-static void on_look(void *arg)
+static void queue_logs_on_look(void *arg)
 {
     struct logs *l = arg;
     CLEANUP(arena_done) struct arena arena = {0};
@@ -343,9 +343,9 @@ void rest_queue_logs(struct call *call, const char *id)
     read_options(l, pod);
     l->uid = uid;
     if (l->options.follow && l->ops)
-        l->timer = loop_timer_new(call->api->config.loop, on_look, l);
+        l->timer = loop_timer_new(call->api->config.loop, queue_logs_on_look, l);
     call->req->user = l;
-    call->req->gone = on_gone;
+    call->req->gone = queue_logs_on_gone;
     if (l->fd < 0 || l->tail < 0 || open_pod(l, false) < 0)
         begin_file(l);
 }

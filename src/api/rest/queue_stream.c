@@ -57,7 +57,7 @@ void rest_end_streams(struct api *api)
     }
 }
 
-static void on_gone(struct http_req *req)
+static void queue_stream_on_gone(struct http_req *req)
 {
     struct rest_stream *s = req->user;
 
@@ -96,7 +96,7 @@ static void send_inbox(struct rest_stream *s)
     http_stream_write(s->call->req, buf_view(&text));
 }
 
-static void on_inbox(void *arg, const char *user)
+static void queue_stream_on_inbox(void *arg, const char *user)
 {
     struct rest_stream *s = arg;
 
@@ -165,7 +165,7 @@ static void send_missed(struct rest_stream *s)
         send_change(s, &change);
 }
 
-static void on_drain(struct http_req *req);
+static void queue_stream_on_drain(struct http_req *req);
 
 static void send_piece(void *arg)
 {
@@ -178,7 +178,7 @@ static void send_piece(void *arg)
     http_stream_write(s->call->req, buf_view(&text));
     if (more) {
         if (http_stream_unsent(s->call->req) > BEHIND_BYTES)
-            http_stream_on_drain(s->call->req, on_drain);
+            http_stream_on_drain(s->call->req, queue_stream_on_drain);
         else
             loop_timer_set(s->more, 0);
         return;
@@ -200,7 +200,7 @@ static void send_whole(struct rest_stream *s)
     send_piece(s);
 }
 
-static void on_drain(struct http_req *req)
+static void queue_stream_on_drain(struct http_req *req)
 {
     struct rest_stream *s = req->user;
 
@@ -213,7 +213,7 @@ static void on_drain(struct http_req *req)
         send_whole(s);
 }
 
-static void on_change(void *arg, const struct queue_change *change)
+static void queue_stream_on_change(void *arg, const struct queue_change *change)
 {
     struct rest_stream *s = arg;
 
@@ -223,13 +223,13 @@ static void on_change(void *arg, const struct queue_change *change)
         note_missed(s, change);
     } else if (http_stream_unsent(s->call->req) > BEHIND_BYTES) {
         s->behind = true;
-        http_stream_on_drain(s->call->req, on_drain);
+        http_stream_on_drain(s->call->req, queue_stream_on_drain);
     } else {
         send_change(s, change);
     }
 }
 
-static void on_ping(void *arg)
+static void queue_stream_on_ping(void *arg)
 {
     struct rest_stream *s = arg;
 
@@ -260,12 +260,12 @@ static void stream_start(struct call *call, const struct err *failed)
         s->next->prev = &s->next;
     call->api->streams = s;
     http_stream_begin(call->req, 200, "text/event-stream", headers, ARRAY_LEN(headers));
-    s->watch = queue_watch(call->api->config.queue, on_change, s);
-    s->ping = loop_timer_new(call->api->config.loop, on_ping, s);
+    s->watch = queue_watch(call->api->config.queue, queue_stream_on_change, s);
+    s->ping = loop_timer_new(call->api->config.loop, queue_stream_on_ping, s);
     loop_timer_set(s->ping, PING_INTERVAL);
     s->more = loop_timer_new(call->api->config.loop, send_piece, s);
     if (call->api->config.inbox && access_is_known(&call->who))
-        s->inbox = inbox_watch(call->api->config.inbox, on_inbox, s);
+        s->inbox = inbox_watch(call->api->config.inbox, queue_stream_on_inbox, s);
     send_whole(s);
 }
 
@@ -282,6 +282,6 @@ void rest_queue_stream(struct call *call, const char *id)
     }
     s->call = call;
     call->req->user = s;
-    call->req->gone = on_gone;
+    call->req->gone = queue_stream_on_gone;
     call_when_durable(call, stream_start);
 }
