@@ -14,5 +14,5 @@ int main(void)
         puts("berth-render is started by berthd: it renders templates for it.");
         return 2;
     }
-    return render_serve(STDIN_FILENO);
+    _exit(render_serve(STDIN_FILENO)); /* what it holds goes with it, and nothing is to be looked for */
 }
