@@ -24,6 +24,7 @@
 struct process {
     pid_t pid;
     int fd;
+    bool used; /* it has answered before */
 };
 
 /* What threads reach: it lives until the last of them has ended. */
@@ -129,6 +130,7 @@ static int process_start(const char *program, struct process *ret, struct err *e
         return err_errno(err, rc, "start '%s'", program);
     }
     ret->fd = ends[0];
+    ret->used = false;
     return 0;
 }
 
@@ -254,23 +256,30 @@ static int ask(const struct process *process, struct render_job *job, int64_t de
 
 static void converse(struct pool *pool, struct render_job *job)
 {
+    int64_t deadline = clock_monotonic() + RENDERER_KILL_MS * NSEC_PER_MSEC;
     struct process process;
+    bool again;
 
     if (job->values.len > RENDER_VALUES_MAX) {
         job->failed = true;
         err_set(&job->err, ERR_LIMIT, "the values are longer than %d bytes", RENDER_VALUES_MAX);
         return;
     }
-    if (process_take(pool, &process, &job->err) < 0) {
-        job->failed = true;
-        return;
-    }
-    if (ask(&process, job, clock_monotonic() + RENDERER_KILL_MS * NSEC_PER_MSEC) == 0) {
-        process_give(pool, &process);
-        return;
-    }
-    process_end(&process);
-    buf_clear(&job->out);
+    do {
+        if (process_take(pool, &process, &job->err) < 0) {
+            job->failed = true;
+            return;
+        }
+        if (ask(&process, job, deadline) == 0) {
+            process.used = true;
+            process_give(pool, &process);
+            return;
+        }
+        /* one that ended while it was idle is no fault of this render: a fresh one tells */
+        again = process.used && clock_monotonic() < deadline;
+        process_end(&process);
+        buf_clear(&job->out);
+    } while (again);
     job->failed = true;
     job->error.kind = JINJA_OK;
     err_set(&job->err, ERR_LIMIT, "rendering took too much time or memory and was ended");
