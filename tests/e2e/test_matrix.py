@@ -56,6 +56,7 @@ class Lab:
         daemon.request("PATCH", "/v1/users/disabled", {"disabled": True})
         for path, more in OBJECTS.items():
             self.create(path, "mine", more)
+        self.uid = daemon.get("/apis/berth.dev/v1/namespaces/lab/trainingjobs/mine")["metadata"]["uid"]
         harness.wait(lambda: daemon.request("GET", "/v1/tokens", via="http", token=expired).code == 401, "the token to end")
 
     def create(self, path, name, more):
@@ -97,7 +98,8 @@ def kube_rows(lab):
 def path_rows(lab):
     skip = ("/queue/stream", "/assets/...")  # a stream without an end; files by their hash
     for row in lab.daemon.get("/v1/access")["paths"]:
-        path = row["path"].replace("profiling/**", "profiling/mine/x").replace("/...", "/v1").replace("/**", "/lab/mine").replace("/*", "/mine")
+        path = row["path"].replace("/**", f"/{lab.uid}/x").replace("/*", f"/{lab.uid}") if row["who"] == "job" else row["path"]
+        path = path.replace("/...", "/v1").replace("/**", "/lab/mine").replace("/*", "/mine")
         if not path.endswith(skip):
             yield f"{row['method']} {row['path']}", row["method"], path
 
