@@ -78,7 +78,15 @@ def test_binding_and_eviction(api, daemon, ns):
     again = daemon.request("POST", f"/api/v1/namespaces/{ns}/pods/p/binding",
                            {"metadata": {"name": "p"}, "target": {"name": "other"}})
     assert again.code == 409 and "is already assigned to node" in again.json()["message"]
-    evicted = daemon.request("POST", f"/api/v1/namespaces/{ns}/pods/p/eviction",
-                             {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}})
-    assert evicted.code == 201
+    def evict(**preconditions):
+        return daemon.request("POST", f"/api/v1/namespaces/{ns}/pods/p/eviction",
+                              {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"},
+                               "deleteOptions": {"preconditions": preconditions}}).code
+
+    now = core.read_namespaced_pod("p", ns).metadata
+    assert evict(uid="another") == evict(resourceVersion="1") == 409
+    assert not [x for x in core.read_namespaced_pod("p", ns).status.conditions if x.type == "DisruptionTarget"]
+    assert evict(uid=now.uid, resourceVersion=now.resource_version) == 201, "the pod is as the caller saw it"
+    evict()
+    assert len([x for x in core.read_namespaced_pod("p", ns).status.conditions if x.type == "DisruptionTarget"]) == 1
     assert core.read_namespaced_pod("p", ns).metadata.deletion_timestamp is not None

@@ -145,20 +145,11 @@ static int check_eviction_name(struct call *call, const struct route *route, con
 static bool add_disruption(void *arg, struct arena *arena, struct json *doc)
 {
     struct json *status = json_need_object(arena, doc, "status");
-    struct json *conditions = json_get(status, "conditions"), *condition;
     const char *phase = json_string_or(json_get(status, "phase"), "");
 
-    if (pod_phase_is_over(phase))
-        return false;
-    if (!json_is(conditions, JSON_ARRAY))
-        conditions = json_set_array(arena, status, "conditions");
-    condition = json_push_object(arena, conditions);
-    json_set_string(arena, condition, "type", "DisruptionTarget");
-    json_set_string(arena, condition, "status", "True");
-    json_set_string(arena, condition, "lastTransitionTime", arg);
-    json_set_string(arena, condition, "reason", "EvictionByEvictionAPI");
-    json_set_string(arena, condition, "message", "Eviction API: evicting");
-    return true;
+    return !pod_phase_is_over(phase) &&
+           condition_set(arena, status, "DisruptionTarget", "True", "EvictionByEvictionAPI",
+                         "Eviction API: evicting", *(const int64_t *)arg);
 }
 
 /* Says on the pod why it goes, so that Jobs need not count it as a failure. */
@@ -167,10 +158,18 @@ static void mark_evicted(struct call *call, const struct object *pod)
     struct failure ignored = {0};
     struct write write = {.arena = call->arena, .failure = &ignored, .now = call->now};
     struct written written;
-    char time[CLOCK_TEXT_MAX];
 
-    registry_edit_object(call->registry, &write, pod, add_disruption, clock_format(call->now, time),
-                         &written);
+    registry_edit_object(call->registry, &write, pod, add_disruption, &call->now, &written);
+}
+
+/* Preconditions are about the pod as the caller saw it: before the mark. */
+static bool as_expected(const struct object *pod, const struct delete_options *options)
+{
+    int64_t rv;
+
+    return (!options->uid || streq(options->uid, pod->uid)) &&
+           (!options->resource_version ||
+            (str_to_int(str_from(options->resource_version), &rv) && rv == pod->rv));
 }
 
 static void eviction(struct call *call, const struct route *route)
@@ -193,8 +192,10 @@ static void eviction(struct call *call, const struct route *route)
     options.uid = json_at_string(doc, "deleteOptions.preconditions.uid");
     options.resource_version = json_at_string(doc, "deleteOptions.preconditions.resourceVersion");
     write.dry_run |= streq(json_string(json_item(json_at(doc, "deleteOptions.dryRun"), 0)), "All");
-    if (!write.dry_run && !pod->deleting)
+    if (!write.dry_run && !pod->deleting && as_expected(pod, &options)) {
         mark_evicted(call, pod);
+        options.resource_version = NULL; /* it was this one */
+    }
     if (registry_delete(call->registry, &write, route->kind, route->ns, route->name, &options, &written) < 0)
         call_fail(call);
     else

@@ -292,6 +292,7 @@ static void on_timer(void *arg)
             left = f->since + limit - now;
         }
     }
+    settle_pause(s); /* what the freed ones held does not hold the client up */
     if (left > 0)
         loop_timer_set(s->timer, left);
 }

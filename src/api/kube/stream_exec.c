@@ -150,6 +150,8 @@ static void on_drained(void *arg)
 static void hold_input(struct stream_exec *s, bool hold)
 {
     wire_pause(s->wire, hold);
+    if (s->sizing) /* the timer waits for the terminal's size, which may be behind what is held */
+        return;
     if (hold)
         loop_timer_set(s->timer, STREAM_PING_SEC * NSEC_PER_SEC);
     else

@@ -62,6 +62,8 @@ static void queue_logs_on_drain(struct http_req *req)
     l->paused = false;
     if (l->phase == FILE_PART)
         send_file(l);
+    else if (l->phase == WAIT)
+        loop_timer_set(l->timer, 0);
     else if (l->log)
         l->ops->log_pause(l->log, false);
 }
@@ -204,12 +206,13 @@ static const struct object *find_pod(struct call *call, const char *uid, struct 
     return newest.pod;
 }
 
-/* What the file has more; the part that came from pods already is passed over. */
-static void send_more_of_file(struct logs *l)
+/* What the file has more; the part that came from pods already is passed over. False: there is more than the
+ * client takes now. */
+static bool send_more_of_file(struct logs *l)
 {
     const char *path;
     char piece[CHUNK];
-    ssize_t n;
+    ssize_t n = 0;
 
     if (l->fd < 0) {
         path = queue_log_path(l->call->api->config.queue, l->uid, l->call->arena);
@@ -222,6 +225,7 @@ static void send_more_of_file(struct logs *l)
         l->live -= known;
         http_stream_write(l->call->req, (struct str){piece + known, (size_t)(n - known)});
     }
+    return l->fd < 0 || (n <= 0 && http_stream_unsent(l->call->req) <= HIGH);
 }
 
 static bool is_over(struct logs *l, struct arena *arena)
@@ -244,7 +248,10 @@ static void queue_logs_on_look(void *arg)
     bool over = is_over(l, &arena);
     const struct object *pod = find_pod(l->call, l->uid, &arena);
 
-    send_more_of_file(l);
+    if (!send_more_of_file(l)) { /* the rest first, as it is taken */
+        http_stream_on_drain(l->call->req, on_drain);
+        return;
+    }
     if (pod && !streq(pod->uid, l->followed) &&
         *json_string_or(json_at(object_json(pod, &arena), "spec.nodeName"), "")) {
         l->pod = stream_pod_ref(pod, l->call->arena);

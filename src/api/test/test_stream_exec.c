@@ -121,6 +121,26 @@ static void test_a_terminal_without_a_size_starts_too(void **state)
     tear_down(&t);
 }
 
+static void test_much_input_before_the_size_does_not_hold_up_the_start(void **state)
+{
+    CLEANUP(buf_done) struct buf in = {0};
+    CLEANUP(free) char *much = calloc(1, WIRE_HIGH + 2);
+    struct loop_timer *late;
+    struct setup t;
+
+    (void)state;
+    set_up(&t, 5, true, true);
+    client_message(&in, much, WIRE_HIGH + 2);
+    wire_input(t.wire, buf_view(&in));
+    assert_true(t.conn.paused);
+    late = loop_timer_new(t.loop, stop_loop, t.loop);
+    loop_timer_set(late, (STREAM_SIZE_MSEC + 1) * NSEC_PER_MSEC);
+    assert_int_equal(loop_run(t.loop, NULL), 0);
+    assert_int_equal(t.pod.started, 1);
+    loop_timer_free(late);
+    tear_down(&t);
+}
+
 static void spdy_streams(struct spdy *client, struct buf *in, bool stderr_too)
 {
     open_stream(client, in, 1, false, "error", NULL, NULL);
@@ -338,6 +358,7 @@ int main(void)
         cmocka_unit_test(test_websocket_channels_cut_at_every_byte),
         cmocka_unit_test(test_a_terminal_starts_with_its_size_and_follows_it),
         cmocka_unit_test(test_a_terminal_without_a_size_starts_too),
+        cmocka_unit_test(test_much_input_before_the_size_does_not_hold_up_the_start),
         cmocka_unit_test(test_spdy_streams_cut_at_every_byte),
         cmocka_unit_test(test_the_command_starts_when_all_streams_are_there),
         cmocka_unit_test(test_before_version_4_the_status_is_a_sentence),
