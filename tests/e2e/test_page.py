@@ -33,6 +33,11 @@ for epoch in range(int(os.environ["EPOCHS_DONE"]), int(os.environ["EPOCHS_TO_BE_
         print("epoch", epoch, "step", step, flush=True)
     call("/profiling/" + job, {"jobid": job, "iternum": epoch * 4 + 4, "numgpu": 1, "rank": 0, "meandur": 0.05, "gpumem": 0, "epochDur": 0.2})
     call("/end_epoch/" + job, {"done": epoch + 1})
+if os.environ["EPOCHS_TO_BE_DONE"] == "25":  # a progress bar: its line never ends
+    for i in range(10000):
+        sys.stdout.write("\\r%d/9999 done" % i)
+    sys.stdout.flush()
+    time.sleep(4)
 """
 
 
@@ -161,6 +166,8 @@ def test_a_training_job_from_start_to_end(browser, empty):
     browser.wait_text("needle-in-the-log", ".log")
     assert "\x1b" not in browser.text(".log") and "<script>window.hacked=1</script>" in browser.text(".log")
     browser.wait_text("step 20", ".log")  # it follows
+    browser.wait_js("return document.querySelector('.log').innerText.includes('9999/9999 done') && document.querySelector('.jobhead').innerText.includes('Running')")
+    assert "5000/9999" not in browser.text(".log")
     browser.js("const s = document.querySelector('.logbox input[type=search]'); s.value = 'needle'; s.dispatchEvent(new Event('input'))")
     browser.wait_js("return document.querySelector('.log mark')?.textContent === 'needle'")
     browser.click("Manifest")
