@@ -17,6 +17,8 @@
 #define LOG_MODULE "notify"
 #include "base/log.h"
 
+#define BUSY_MAX 64 /* that are refused at once */
+
 struct socket {
     struct webhook *webhook;
     struct loop_io *io;
@@ -291,18 +293,26 @@ static struct lookup *lookup_new(const char *url)
     return lookup;
 }
 
-/* Those for which no thread was to be had. */
+/* Those for which no thread was to be had. What is told may start others. */
 static void on_busy(void *arg)
 {
     struct webhook *webhook = arg;
+    struct notify_delivery *refused[BUSY_MAX];
+    size_t count = 0;
 
     for (struct transfer *it = webhook->transfers, *next; it; it = next) {
         next = it->next;
-        if (it->busy) {
-            give_up(it, "too many names are being looked up");
-            next = webhook->transfers; /* it may have started others */
+        if (!it->busy)
+            continue;
+        if (count == BUSY_MAX) {
+            loop_timer_set(webhook->busy, 0);
+            break;
         }
+        refused[count++] = it->delivery;
+        transfer_free(it);
     }
+    for (size_t i = 0; i < count; i++)
+        notify_finished(refused[i], NOTIFY_RETRY, "too many names are being looked up", 0);
 }
 
 static void start(void *arg, struct notify_delivery *delivery, const struct json *payload)
