@@ -249,7 +249,7 @@ static void queue_logs_on_look(void *arg)
     const struct object *pod = find_pod(l->call, l->uid, &arena);
 
     if (!send_more_of_file(l)) { /* the rest first, as it is taken */
-        http_stream_on_drain(l->call->req, on_drain);
+        http_stream_on_drain(l->call->req, queue_logs_on_drain);
         return;
     }
     if (pod && !streq(pod->uid, l->followed) &&
