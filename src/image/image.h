@@ -117,7 +117,7 @@ struct images_config {
     int stall_sec;         /* a pull without progress for so long (under 1 kB/s) fails; 0: 60 */
     int64_t reserve_bytes; /* disk space that pulls leave free; 0: disk_keep() of the disk, < 0: none */
     int64_t unpacked_max;  /* bytes of one unpacked layer; 0: 256 GiB */
-    int64_t files_max;     /* entries of one layer; 0: 4 million */
+    int64_t files_max;     /* entries and folders of one layer; 0: 4 million */
     int gc_days;           /* images unused for longer go; 0: 30, < 0: never for age */
     int gc_high_percent;   /* disk fuller than this: least recently used images go … */
     int gc_low_percent;    /* … until it would be below this; 0: 85 and 75; high < 0: never */

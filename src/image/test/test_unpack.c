@@ -305,6 +305,41 @@ static void test_limits_hold(void **state)
     assert_int_equal(fail_kind(&bytes), IMAGE_FAIL_LIMIT);
 }
 
+/* One entry's name can stand for two thousand folders, which the tar does not describe. */
+static void test_folders_that_are_implied_count(void **state)
+{
+    struct tar_row row = {'-', "a/b/c/d/e/f/g/h/i/file", "x"};
+    CLEANUP(buf_done) struct buf tar = {0};
+    struct fail fail = {0}, none = {0};
+
+    (void)state;
+    tar_make(&row, 1, "", &tar);
+    assert_int_equal(unpack_bytes(buf_view(&tar), 1000, 9, &fail), -1);
+    assert_int_equal(fail_kind(&fail), IMAGE_FAIL_LIMIT);
+    assert_true(absent("a/b/c/d/e/f/g/h/i"));
+    assert_int_equal(unpack_bytes(buf_view(&tar), 1000, 10, &none), 0);
+}
+
+#define LONG_NAMES 17000 /* of 4 kB each: more than UNPACK_NAMES_MAX */
+
+/* The same folder again and again: its names are kept, and they have a limit of their own. */
+static void test_names_of_folders_have_a_limit(void **state)
+{
+    static struct tar_row rows[LONG_NAMES];
+    CLEANUP(buf_done) struct buf path = {0}, tar = {0};
+    struct fail fail = {0};
+
+    (void)state;
+    for (size_t i = 0; path.len < UNPACK_PATH_MAX - 250; i++)
+        buf_printf(&path, "%s%0200zu", i ? "/" : "", i);
+    for (size_t i = 0; i < LONG_NAMES; i++)
+        rows[i] = (struct tar_row){'d', path.data, NULL};
+    tar_make(rows, LONG_NAMES, "gzip", &tar);
+    assert_int_equal(unpack_bytes(buf_view(&tar), 1000, 1000000, &fail), -1);
+    assert_int_equal(fail_kind(&fail), IMAGE_FAIL_LIMIT);
+    assert_string_equal(fail.err.msg, "the names of a layer's folders have more than 67108864 bytes");
+}
+
 static void test_long_names_are_refused(void **state)
 {
     CLEANUP(free) char *name = mem_alloc(8000);
@@ -374,6 +409,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_absolute_names_are_inside, setup, teardown),
         cmocka_unit_test_setup_teardown(test_overlays_own_attributes_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(test_limits_hold, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_folders_that_are_implied_count, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_names_of_folders_have_a_limit, setup, teardown),
         cmocka_unit_test_setup_teardown(test_long_names_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_damaged_and_empty_ones, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deep_trees_are_deleted, setup, teardown),

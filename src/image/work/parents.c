@@ -4,6 +4,7 @@
  * below have there. A layer is shared by images; that their bases differ in this is not known to happen. */
 #include "base/file.h"
 #include "base/mem.h"
+#include "image/work/unpack.h"
 #include "image/work/work.h"
 
 #include <errno.h>
@@ -12,8 +13,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define IMPLIED_BYTES_MAX (64 << 20)
 
 static int open_layer(const struct work *work, const struct image_manifest *manifest, size_t i)
 {
@@ -71,7 +70,7 @@ static int adopt_layer(const struct work *work, const struct image_manifest *man
 
     if (access(file, F_OK) < 0)
         return 0; /* it describes all its folders */
-    if (file_read(file, IMPLIED_BYTES_MAX, &paths, &fail->err) < 0)
+    if (file_read(file, UNPACK_NAMES_MAX, &paths, &fail->err) < 0)
         return -1;
     for (size_t at = 0; at < paths.len; at += strlen(paths.data + at) + 1)
         if (adopt_one(roots, i, paths.data + at, fail) < 0)

@@ -4,6 +4,7 @@
 #include "image/work/plant.h"
 
 #include "base/clock.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include "image/work/tree.h"
@@ -41,6 +42,7 @@ struct plant {
     char *parent_path;
     VEC(struct folder_time) folders;
     VEC(char *) implied; /* paths of folders that were made because something lies in them */
+    size_t names_bytes;  /* of both */
 };
 
 struct plant *plant_new(int root, const struct unpack_options *options)
@@ -109,6 +111,20 @@ void plant_progress(struct plant *plant, int64_t consumed)
     plant->options->progress(plant->options->arg, consumed);
 }
 
+/* The path of a folder, to be kept to the end. NULL: they are too many. */
+static char *keep_name(struct plant *plant, const char *path, struct fail *fail)
+{
+    size_t len = strlen(path) + 1;
+
+    if (len > UNPACK_NAMES_MAX - plant->names_bytes) {
+        fail_set(fail, IMAGE_FAIL_LIMIT, "the names of a layer's folders have more than %d bytes",
+                 UNPACK_NAMES_MAX);
+        return NULL;
+    }
+    plant->names_bytes += len;
+    return mem_strdup(path);
+}
+
 /* ---- folders of names ---- */
 
 static int open_inside(int root, const char *path)
@@ -158,6 +174,20 @@ static int make_folder(int dir, const char *name, struct fail *fail)
     return err_errno(&fail->err, errno, "make folder '%s'", name);
 }
 
+/* It counts as an entry of the layer: one name of 4096 bytes can stand for two thousand folders. */
+static int imply_folder(struct plant *plant, int dir, const char *name, const char *path, struct fail *fail)
+{
+    char *kept;
+
+    if (plant_count(plant, fail) < 0 || make_folder(dir, name, fail) < 0)
+        return -1;
+    kept = keep_name(plant, path, fail);
+    if (!kept)
+        return -1;
+    vec_push(&plant->implied, kept);
+    return 0;
+}
+
 static int make_parents(struct plant *plant, const char *path, struct fail *fail)
 {
     CLEANUP(free) char *part = mem_strdup(path);
@@ -170,9 +200,8 @@ static int make_parents(struct plant *plant, const char *path, struct fail *fail
         *end = '\0';
         next = open_inside(plant->root, part);
         if (next < 0 && (errno == ENOENT || errno == ENOTDIR)) {
-            if (make_folder(dir, at, fail) < 0)
+            if (imply_folder(plant, dir, at, part, fail) < 0)
                 return -1;
-            vec_push(&plant->implied, mem_strdup(part));
             next = open_inside(plant->root, part);
         }
         if (next < 0)
@@ -363,7 +392,9 @@ static int plant_folder(struct plant *plant, const struct unpack_entry *entry, s
         return err_errno(&fail->err, errno, "open '%.200s'", entry->path);
     if (set_owner_mode(plant, fd, from, fail) < 0)
         return -1;
-    folder.path = mem_strdup(entry->path);
+    folder.path = keep_name(plant, entry->path, fail);
+    if (!folder.path)
+        return -1;
     entry_times(from, folder.times);
     vec_push(&plant->folders, folder);
     return 0;
@@ -478,12 +509,16 @@ int plant_other(struct plant *plant, const struct unpack_entry *entry, struct ar
     }
 }
 
-static bool is_described(const struct plant *plant, const char *path)
+/* Implied folders that no entry describes later. */
+static void tell_implied(struct plant *plant, struct buf *ret)
 {
+    CLEANUP(map_free) struct map *described = map_new();
+
     VEC_EACH(&plant->folders, it)
-        if (streq(it->path, path))
-            return true;
-    return false;
+        map_set(described, str_from(it->path), plant);
+    VEC_EACH(&plant->implied, it)
+        if (!map_get(described, str_from(*it)))
+            buf_add(ret, *it, strlen(*it) + 1);
 }
 
 void plant_end(struct plant *plant, struct unpack_counts *ret)
@@ -496,11 +531,7 @@ void plant_end(struct plant *plant, struct unpack_counts *ret)
         if (dir >= 0)
             utimensat(dir, ".", folder->times, 0);
     }
-    VEC_EACH(&plant->implied, it) {
-        const char *path = *it;
-
-        if (path && plant->options->implied && !is_described(plant, path))
-            buf_add(plant->options->implied, path, strlen(path) + 1);
-    }
+    if (plant->options->implied && plant->implied.len)
+        tell_implied(plant, plant->options->implied);
     *ret = plant->counts;
 }

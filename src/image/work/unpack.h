@@ -11,7 +11,8 @@
 #include "base/buf.h"
 #include "image/work/fail.h"
 
-#define UNPACK_PATH_MAX 4096
+#define UNPACK_PATH_MAX  4096
+#define UNPACK_NAMES_MAX (64 << 20) /* bytes of the names of a layer's folders, which are kept in memory */
 
 struct archive_entry;
 
@@ -35,8 +36,9 @@ struct unpack_entry {
 int unpack_entry_read(struct archive_entry *from, struct unpack_entry *ret, struct err *err);
 
 struct unpack_options {
-    int64_t bytes_max, files_max;
-    int64_t reserve_bytes;                         /* of disk space to leave */
+    int64_t bytes_max;
+    int64_t files_max;     /* entries, and folders that are made because something lies in them */
+    int64_t reserve_bytes; /* of disk space to leave */
     void (*progress)(void *arg, int64_t consumed); /* bytes of the tar as stored; may be NULL */
     void *arg;
     struct buf
