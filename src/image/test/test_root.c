@@ -911,6 +911,47 @@ static void test_killed_at_any_moment_goes_on_where_it_was(void **state)
     assert_int_equal(fx_count("%s/s-any/layers", fx_top), LAYERS);
 }
 
+/* ---- with a person's rights ---- */
+
+static void small_layers(struct images_config *c)
+{
+    c->unpacked_max = 64 << 10;
+}
+
+static struct outcome import_as(struct images *images, const char *path, uid_t uid)
+{
+    struct images_reader reader = {.uid = uid, .gid = uid};
+    struct outcome outcome = {0};
+
+    images_import_as(images, path, "localhost/theirs:v1", &reader, &fx_events, &outcome);
+    fx_wait(loop, &outcome);
+    return outcome;
+}
+
+static void test_import_reads_with_a_persons_rights(void **state)
+{
+    struct tar_row row = {'-', "hello", "hello"};
+    struct fx_layer layer = {&row, 1, ""};
+    const char *dir = path_of("l-theirs");
+    CLEANUP(free) char *layout = mem_strdup(dir), *big = mem_printf("%s/big", dir);
+    struct images *images = fx_open(loop, "s-theirs", NULL);
+
+    (void)state;
+    fx_layout(layout, &layer, 1, NULL, false);
+    assert_int_equal(chmod(fx_top, 0755), 0);
+    fx_run((const char *[]){"/bin/chown", "-R", "54321", layout, NULL});
+    assert_int_equal(chmod(layout, 0700), 0);
+    expect_fail(import_as(images, layout, 54322), IMAGE_FAIL_OTHER);
+    assert_true(import_as(images, layout, 54321).ok);
+    assert_non_null(images_find(images, "localhost/theirs:v1"));
+    images_free(images);
+    images = fx_open(loop, "s-theirs", small_layers);
+    fx_run((const char *[]){"/bin/cp", "/bin/tar", big, NULL});
+    assert_int_equal(chmod(big, 0644), 0);
+    expect_fail(import_as(images, big, 54321), IMAGE_FAIL_NO_SPACE);
+    images_free(images);
+}
+
 static void test_store_is_one_process_only_and_not_from_the_future(void **state)
 {
     struct images *images = fx_open(loop, "s-lock", NULL), *second = NULL;
@@ -949,6 +990,7 @@ int main(void)
         TEST(test_collection_takes_what_nobody_needs),
         TEST(test_killed_process_leaves_nothing_half_done),
         TEST(test_killed_at_any_moment_goes_on_where_it_was),
+        TEST(test_import_reads_with_a_persons_rights),
         TEST(test_store_is_one_process_only_and_not_from_the_future),
     };
     int failed;

@@ -13,12 +13,14 @@
 #include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+
+#define COPY_STEP ((size_t)256 << 10)
 
 enum archive_kind { ARCHIVE_ROOTFS, ARCHIVE_LAYOUT, ARCHIVE_DOCKER };
 
@@ -302,7 +304,7 @@ static int load_archive(struct source *src, int fd, struct fail *fail)
 }
 
 /* In the child: the rights of the person, then the bytes to `out`. Ends with the errno of what failed. */
-static void copy_with_rights(const struct work *work, int out)
+static void copy_with_rights(const struct work *work, int out, pid_t parent)
 {
     gid_t groups[IMAGE_GROUPS_MAX];
     size_t len = 0;
@@ -316,6 +318,9 @@ static void copy_with_rights(const struct work *work, int out)
     if (setgroups(len, groups) < 0 || setgid((gid_t)json_int(json_get(work->as, "gid"), 65534)) < 0 ||
         setuid((uid_t)json_int(json_get(work->as, "uid"), 65534)) < 0)
         _exit(errno);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of rights would clear it */
+    if (getppid() != parent)
+        _exit(ECANCELED);
     fd = open(work->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 || fstat(fd, &st) < 0)
         _exit(errno);
@@ -332,41 +337,77 @@ static void copy_with_rights(const struct work *work, int out)
     _exit(n < 0 ? errno : 0);
 }
 
-/* What a user names is copied by a process that is that user; the copy is what is read from then on. */
+/* What the child sends, into the copy. Returns 0 or an errno. */
+static int receive_copy(int in, int out, int64_t room)
+{
+    CLEANUP(free) char *block = mem_alloc(COPY_STEP);
+    ssize_t n;
+
+    while ((n = read(in, block, COPY_STEP)) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        if (n > room)
+            return EFBIG;
+        room -= n;
+        for (ssize_t done = 0, put; done < n; done += put) {
+            put = write(out, block + done, (size_t)(n - done));
+            if (put < 0 && errno != EINTR)
+                return errno;
+            if (put < 0)
+                put = 0;
+        }
+    }
+    return 0;
+}
+
+static int copy_failed(const struct work *work, int sys, struct fail *fail)
+{
+    enum image_fail kind = sys == ENOENT                   ? IMAGE_FAIL_NOT_FOUND
+                           : sys == EFBIG || sys == ENOSPC ? IMAGE_FAIL_NO_SPACE
+                                                           : IMAGE_FAIL_OTHER;
+
+    return fail_set(fail, kind, "read '%s' with your rights: %s", work->path, strerror(sys));
+}
+
+/* What a user names is read by a process that is that user; the copy is what is read from then on. That
+ * process has a pipe and never the copy itself: its user can take descriptors out of it, and whoever can
+ * still write to a layer after its digest was computed gives others what it does not name. */
 static int take_copy(struct work *work, struct fail *fail)
 {
     const char *copy = arena_printf(&work->arena, "%s/given", work->job);
-    CLEANUP(fd_close) int out = open(copy, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CLEANUP(fd_close) int out = open(copy, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CLEANUP(fd_close) int in = -1;
     struct statvfs disk;
     int64_t room = work->unpacked_max;
-    int status = 0;
-    pid_t pid;
+    int status = 0, sys, ends[2];
+    pid_t parent = getpid(), pid;
 
     if (out < 0 || fstatvfs(out, &disk) < 0)
         return err_errno(&fail->err, errno, "make '%s'", copy);
     if ((int64_t)(disk.f_bavail * disk.f_frsize) - work->reserve_bytes < room)
         room = (int64_t)(disk.f_bavail * disk.f_frsize) - work->reserve_bytes;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return err_errno(&fail->err, errno, "make a pipe");
+    in = ends[0];
     pid = fork();
+    if (pid == 0) {
+        close(out);
+        copy_with_rights(work, ends[1], parent);
+    }
+    close(ends[1]);
     if (pid < 0)
         return err_errno(&fail->err, errno, "fork");
-    if (pid == 0) {
-        struct rlimit limit = {(rlim_t)(room > 0 ? room : 0), (rlim_t)(room > 0 ? room : 0)};
-
-        signal(SIGXFSZ, SIG_IGN);
-        setrlimit(RLIMIT_FSIZE, &limit);
-        copy_with_rights(work, out);
-    }
+    sys = receive_copy(in, out, room);
+    if (sys)
+        kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        int sys = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
-
-        return fail_set(fail,
-                        sys == ENOENT  ? IMAGE_FAIL_NOT_FOUND
-                        : sys == EFBIG ? IMAGE_FAIL_NO_SPACE
-                                       : IMAGE_FAIL_OTHER,
-                        "read '%s' with your rights: %s", work->path, strerror(sys));
-    }
+    if (!sys && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
+        sys = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+    if (sys)
+        return copy_failed(work, sys, fail);
     work->path = copy;
     return 0;
 }
