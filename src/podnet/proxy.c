@@ -100,21 +100,24 @@ static bool pump(struct proxied *c, int side)
     return true;
 }
 
+static void on_conn(void *arg, uint32_t events);
+
+/* A side that was told the end and wants nothing now is not watched: once it has said its own end, EPOLLHUP
+ * would come for ever, also while the other side does not take what is in the pipe. */
 static void set_events(struct proxied *c)
 {
     for (int i = 0; i < 2; i++) {
         uint32_t events = 0;
 
-        if (c->flow[i].eof &&
-            c->flow[!i].closed) { /* nothing more from or to it; EPOLLHUP would come for ever */
-            loop_io_free(TAKE_PTR(c->io[i]));
-            continue;
-        }
         if (!c->flow[i].eof && c->flow[i].inside == 0)
             events |= EPOLLIN;
         if (c->flow[!i].inside)
             events |= EPOLLOUT;
-        if (events != c->events[i])
+        if (!events && c->flow[!i].closed)
+            loop_io_free(TAKE_PTR(c->io[i]));
+        else if (!c->io[i])
+            c->io[i] = loop_io_new(c->proxy->net->loop, c->fd[i], events, on_conn, c);
+        else if (events != c->events[i])
             loop_io_set(c->io[i], events);
         c->events[i] = events;
     }

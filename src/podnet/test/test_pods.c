@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <net/ethernet.h>
 #include <netinet/ip.h>
 #include <netinet/ip_icmp.h>
@@ -290,6 +291,58 @@ static void test_proxy_without_descriptors_rests_and_goes_on(void **state)
     destroy_net(net);
 }
 
+/* Turns the loop until it has nothing to do; false: it never rests. */
+static bool comes_to_rest(void)
+{
+    int64_t end = clock_monotonic() + 10 * NSEC_PER_SEC, before;
+
+    do {
+        before = clock_monotonic();
+        assert_int_equal(loop_turn(loop, 100, NULL), 0);
+    } while (clock_monotonic() - before < 90 * NSEC_PER_MSEC && clock_monotonic() < end);
+    return clock_monotonic() < end;
+}
+
+/* The pod has ended its side and takes nothing; the client has sent more than the pipe holds, and ended. */
+static void test_proxy_rests_while_a_pod_takes_nothing(void **state)
+{
+    struct podnet *net = open_net(&(struct podnet_config){.proxy = true});
+    struct result a = add_ok(net, "a");
+    int server = listen_in(a.netns, INADDR_ANY, 80), client, pod, left = 1;
+    char block[4096] = {0};
+    size_t sent = 0, got = 0;
+    ssize_t n;
+
+    (void)state;
+    publish_ok(net, "a", tcp(8080, 80));
+    assert_int_equal(try_connect(NULL, INADDR_LOOPBACK, 8080, &client), 0);
+    assert_true(wait_fd(server, POLLIN));
+    pod = accept4(server, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    assert_int_equal(shutdown(pod, SHUT_WR), 0);
+    do { /* until all is full */
+        while ((n = send(client, block, sizeof(block), MSG_NOSIGNAL)) > 0)
+            sent += (size_t)n;
+        assert_true(comes_to_rest());
+    } while (send(client, block, 1, MSG_NOSIGNAL) == 1 && ++sent);
+    while (left > 0) { /* and the last byte has left the client */
+        while ((n = recv(pod, block, sizeof(block), 0)) > 0 && ioctl(client, SIOCOUTQ, &left) == 0 &&
+               left > 0)
+            got += (size_t)n;
+        got += n > 0 ? (size_t)n : 0;
+        assert_true(comes_to_rest());
+        assert_int_equal(ioctl(client, SIOCOUTQ, &left), 0);
+    }
+    assert_int_equal(shutdown(client, SHUT_WR), 0);
+    assert_true(comes_to_rest());
+    while (wait_fd(pod, POLLIN) && (n = recv(pod, block, sizeof(block), 0)) != 0)
+        got += n > 0 ? (size_t)n : 0;
+    assert_int_equal(got, sent); /* it goes on where it was */
+    close(pod);
+    close(client);
+    close(server);
+    destroy_net(net);
+}
+
 static void test_port_of_one_address_is_not_on_the_others(void **state)
 {
     struct podnet *net = open_net(NULL);
@@ -450,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_published_port_is_reached_from_everywhere),
         cmocka_unit_test(test_published_port_is_reached_through_the_proxy),
         cmocka_unit_test(test_proxy_without_descriptors_rests_and_goes_on),
+        cmocka_unit_test(test_proxy_rests_while_a_pod_takes_nothing),
         cmocka_unit_test(test_port_of_one_address_is_not_on_the_others),
         cmocka_unit_test(test_udp_port_is_published),
         cmocka_unit_test(test_taken_port_names_who_has_it),
