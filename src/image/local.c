@@ -6,6 +6,8 @@
 #include <ctype.h>
 #include <stdio.h>
 
+#define SUM_SHOWN 12 /* hex digits of a person's sum */
+
 /* One part of a path: what may not stand in one becomes '-'. */
 static void add_part(struct buf *out, const char *text)
 {
@@ -15,20 +17,30 @@ static void add_part(struct buf *out, const char *text)
                           : '-');
 }
 
-/* The person's part of a name. One that had to be changed says by a sum whose it is: Alice is not alice. */
+/* Whether a name could be one that got a sum at its end. */
+static bool ends_in_sum(const char *who)
+{
+    size_t len = strlen(who);
+
+    return len > SUM_SHOWN && who[len - SUM_SHOWN - 1] == '-' &&
+           strspn(who + len - SUM_SHOWN, "0123456789abcdef") == SUM_SHOWN;
+}
+
+/* The person's part of a name. One that had to be changed says by a sum whose it is: Alice is not alice, and
+ * nobody is Alice by having the changed name for a name. */
 static void add_person(struct buf *out, const char *who)
 {
     char digest[IMAGE_DIGEST_MAX];
     size_t start = out->len;
 
     add_part(out, who);
-    if (streq(out->data + start, who) && !strchr(who, '/'))
+    if (streq(out->data + start, who) && !strchr(who, '/') && !ends_in_sum(who))
         return;
     for (char *c = out->data + start; *c; c++)
         if (*c == '/')
             *c = '-';
     sum_of(str_from(who), digest);
-    buf_printf(out, "-%.12s", sum_hex(digest));
+    buf_printf(out, "-%.*s", SUM_SHOWN, sum_hex(digest));
 }
 
 /* "docker.io/library/trainer" is what people write as "trainer". */

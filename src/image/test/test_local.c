@@ -43,7 +43,7 @@ static void test_no_person_reaches_another_ones_names(void **state)
 
 static void test_persons_of_like_names_have_names_of_their_own(void **state)
 {
-    static const char *const people[] = {"alice", "Alice", "a@b", "a-b", "a/b"};
+    static const char *const people[] = {"alice", "Alice", "alice-3bc51062973c", "a@b", "a-b", "a/b"};
     char names[ARRAY_LEN(people)][IMAGE_REF_MAX];
 
     (void)state;
