@@ -1,5 +1,12 @@
 """Attacks by what objects say: whose they claim to be, whom they name, what they ask for."""
 
+import base64
+import contextlib
+import http.server
+import json
+import os
+import threading
+
 import harness
 import podkit
 import pytest
@@ -9,9 +16,43 @@ import attackkit
 pytestmark = podkit.needs
 
 
+class PasswordRegistry:
+    """Wants a password for everything, and keeps what it was told."""
+
+    def __init__(self):
+        self.told = told = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *args):
+                pass
+
+            def do_GET(self):
+                told.append(self.headers.get("Authorization"))
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Basic realm="lab"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_HEAD = do_GET
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.host = f"127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    with attackkit.lab(tmp_path_factory.mktemp("berth")) as running:
+def registry():
+    with contextlib.closing(PasswordRegistry()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, registry):
+    with attackkit.lab(tmp_path_factory.mktemp("berth"), "--registries", f"{registry.host}=insecure") as running:
         yield running
 
 
@@ -256,7 +297,48 @@ def test_a_pod_gets_no_secret_that_its_owner_cannot_read(lab, how):
     lab.node.request("DELETE", f"/api/v1/namespaces/{attackkit.SHARED}/pods/{name}")
 
 
+def test_anothers_password_goes_to_no_registry(lab, registry):
+    auth = base64.b64encode(b"ann:deep-in-the-sea").decode()
+    lab.ann.create({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "registry"}, "type": "kubernetes.io/dockerconfigjson",
+                    "stringData": {".dockerconfigjson": json.dumps({"auths": {registry.host: {"auth": auth}}})}}, ns=attackkit.SHARED)
+    for who, sends in ((lab.bob, False), (lab.ann, True)):
+        name = f"pulls-{who.name}"
+        made = podkit.pod(name, "id", spec={"imagePullSecrets": [{"name": "registry"}]})
+        made["spec"]["containers"][0]["image"] = f"{registry.host}/private:1"
+        who.create(made, ns=attackkit.SHARED)
+        lab.refused(name, attackkit.SHARED)
+        assert registry.told and (f"Basic {auth}" in registry.told) == sends, registry.told
+        lab.delete(name, attackkit.SHARED)
+    lab.ann.request("DELETE", f"/api/v1/namespaces/{attackkit.SHARED}/secrets/registry")
+
+
 # ---- tokens of jobs ----
+
+def test_an_address_speaks_for_a_job_as_long_as_its_pod_runs(lab):
+    """A pod that has ended keeps its address in its status; another has it by then."""
+    call = "import os, sys, urllib.request\n" \
+           "try:\n    print('said', urllib.request.urlopen(os.environ['URL'] + '/has_to_stop/' + os.environ['JOB']).read().decode())\n" \
+           "except urllib.error.HTTPError as error:\n    print('said', error.code)\n"
+    doc = training("ends")
+    doc["spec"]["command"] = ["sh", "-c", "echo url=$BERTH_URL; JOB=$JOB_UUID URL=$BERTH_URL exec python3 -c \"$CALL\""]
+    doc["spec"]["env"] = [{"name": "CALL", "value": call}]
+    uid = lab.ann.create(doc, ns=attackkit.SHARED)["metadata"]["uid"]
+    log = lab.output("ends-1", attackkit.SHARED)
+    assert "said 0" in log  # by its address alone, while it runs
+    url = log.partition("url=")[2].split()[0]
+    address = lab.pod("ends-1", attackkit.SHARED)["status"]["podIP"]
+    lab.bob.create(podkit.pod("heir", "exec sleep 1000"))
+    lab.until("heir", lab.bob.name, lambda p: p["status"].get("phase") == "Running", "runs")
+    pid = next(p for p in podkit.processes(lab.node) if os.stat(f"/proc/{p}").st_uid == lab.bob.uid)
+    inside = ["nsenter", "-t", str(pid), "-n"]
+    harness.run([*inside, "ip", "address", "add", f"{address}/16", "dev", "eth0"]).ok()  # as if it had been given this one
+    said = harness.run([*inside, "curl", "-s", "--max-time", "10", "-w", " %{local_ip} %{http_code}", "--interface", address,
+                        f"{url}/has_to_stop/{uid}"]).ok()
+    assert said.endswith(f" {address} 403"), said
+    assert lab.pod("ends-1", attackkit.SHARED)["status"]["podIP"] == address
+    lab.delete("heir", lab.bob.name)
+    lab.node.request("DELETE", f"/apis/berth.dev/v1/namespaces/{attackkit.SHARED}/trainingjobs/ends")
+
 
 def test_a_jobs_token_stands_in_nothing_that_others_read(lab):
     doc = training("speaks")

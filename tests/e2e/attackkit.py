@@ -11,6 +11,9 @@ fields, through references to others' objects, through values of templates."""
 import contextlib
 import json
 import os
+import pathlib
+import shutil
+import tempfile
 
 import harness
 import labkit
@@ -77,6 +80,12 @@ class Lab:
         self.node.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace",
                                               "metadata": {"name": name, "annotations": annotations or {}}})
 
+    def delete(self, name, ns):
+        """Ends a pod, and waits until it is gone."""
+        path = f"/api/v1/namespaces/{ns}/pods/{name}"
+        self.node.request("DELETE", path + "?gracePeriodSeconds=0")
+        harness.wait(lambda: self.node.request("GET", path).code == 404, f"pod {ns}/{name} is gone")
+
     def admin(self, doc, ns="default"):
         return self.node.post(place(doc, ns), doc)
 
@@ -109,6 +118,23 @@ class Lab:
             return None
         found = self.until(name, ns, waits, "does not start")
         return waits(found)
+
+
+@contextlib.contextmanager
+def folders(*people):
+    """A folder that everybody may enter (pytest's are root's alone), and in it one for each of these people, closed to others."""
+    top = pathlib.Path(tempfile.mkdtemp(prefix="berth-attack-"))
+    top.chmod(0o755)
+    made = [top / person.name for person in people]
+    for person, path in zip(people, made):
+        path.mkdir(0o700)
+        (path / "file").write_text(f"of {person.name}\n")
+        for it in (path, path / "file"):
+            os.chown(it, person.uid, person.uid)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(top)
 
 
 @contextlib.contextmanager

@@ -178,7 +178,7 @@ class Person:
         self.name = name
         harness.run(["userdel", "-rf", name])
         harness.run(["groupdel", name])  # a test that was ended between both leaves it
-        harness.run(["useradd", "-m", name]).ok()
+        harness.run(["useradd", "--badname", "-m", name]).ok()
         entry = pwd.getpwnam(name)
         self.uid, self.gid, self.home = entry.pw_uid, entry.pw_gid, pathlib.Path(entry.pw_dir)
 
