@@ -10,7 +10,8 @@
 #include <sys/resource.h>
 
 #define CPU_PERIOD_USEC 100000
-#define CPU_QUOTA_MIN   1000 /* the kernel's least */
+#define CPU_QUOTA_MIN   1000       /* the kernel's least */
+#define CPU_MILLI_MAX   1000000000 /* a million cpus; more is no limit either, and the kernel refuses some */
 
 static const char default_path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -283,7 +284,8 @@ static void put_limits(const struct bundle_host *host, const struct runtime_spec
     json_set_int(arena, cpu, "shares",
                  spec->cpu_shares > BUNDLE_START_SHARES ? spec->cpu_shares : BUNDLE_START_SHARES);
     if (spec->cpu_milli > 0) {
-        int64_t quota = spec->cpu_milli * CPU_PERIOD_USEC / 1000;
+        int64_t milli = spec->cpu_milli < CPU_MILLI_MAX ? spec->cpu_milli : CPU_MILLI_MAX;
+        int64_t quota = milli * CPU_PERIOD_USEC / 1000;
 
         json_set_int(arena, cpu, "period", CPU_PERIOD_USEC);
         json_set_int(arena, cpu, "quota", quota < CPU_QUOTA_MIN ? CPU_QUOTA_MIN : quota);

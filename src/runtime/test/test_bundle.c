@@ -140,6 +140,8 @@ static void test_limits(void **state)
     doc = make(f);
     assert_int_equal(json_int(json_at(doc, "linux.resources.memory.swap"), 0), 1 << 30);
     assert_int_equal(json_int(json_at(doc, "linux.resources.cpu.quota"), 0), 1000);
+    f->spec.cpu_milli = INT64_MAX;
+    assert_int_equal(json_int(json_at(make(f), "linux.resources.cpu.quota"), 0), 100000000000);
 }
 
 static void test_capabilities_are_dropped_then_added(void **state)
