@@ -109,7 +109,8 @@ int verb_data_ls(struct cli *cli, const struct args *args)
         char time[32] = "";
         struct tm tm;
 
-        strftime(time, sizeof(time), "%Y-%m-%d %H:%M", localtime_r(&mtime, &tm));
+        if (localtime_r(&mtime, &tm)) /* no year has so many digits */
+            strftime(time, sizeof(time), "%Y-%m-%d %H:%M", &tm);
         grid_add(&grid, arena_printf(&cli->arena, "%" PRId64, json_int(json_get(it, "size"), 0)));
         grid_add(&grid, arena_strdup(&cli->arena, time));
         grid_add(&grid, arena_printf(&cli->arena, "%s%s",
