@@ -19,6 +19,21 @@ static const char *words_at_end(const struct data *data)
     return data->begun ? " (went on from an earlier try)" : "";
 }
 
+/* What was said about a file is forgotten with it: there may be millions. */
+static struct arena memory_begin(struct data *data)
+{
+    struct arena kept = data->cli->arena;
+
+    data->cli->arena = (struct arena){0};
+    return kept;
+}
+
+static void memory_end(struct data *data, struct arena kept)
+{
+    arena_done(&data->cli->arena);
+    data->cli->arena = kept;
+}
+
 /* Whether both have the same bytes; they are of the same size. */
 static int same_sum(struct data *data, int fd, const char *local, const char *remote, int64_t size, bool *ret)
 {
@@ -194,7 +209,7 @@ static int put_folder(struct data *data, const char *local, const char *remote, 
 }
 
 /* In a folder, what cannot be copied is left out; what was named itself must be copied. */
-static int put_path(struct data *data, const char *local, const char *remote, int depth)
+static int put_entry(struct data *data, const char *local, const char *remote, int depth)
 {
     const char *why = NULL;
     struct stat st = {0}, link = {0};
@@ -218,6 +233,15 @@ static int put_path(struct data *data, const char *local, const char *remote, in
                         data_shown(data->cli, local), why);
     return S_ISDIR(st.st_mode) ? put_folder(data, local, remote, depth)
                                : put_file(data, local, remote, depth > 0);
+}
+
+static int put_path(struct data *data, const char *local, const char *remote, int depth)
+{
+    struct arena kept = memory_begin(data);
+    int code = put_entry(data, local, remote, depth);
+
+    memory_end(data, kept);
+    return code;
 }
 
 int data_put(struct data *data, const char *local, const char *remote)
@@ -339,7 +363,7 @@ static int same_here(struct data *data, const char *local, const char *remote, i
     return same_sum(data, fd, local, remote, size, ret);
 }
 
-int data_get_file(struct data *data, const char *remote, const char *local, int64_t size)
+static int get_file(struct data *data, const char *remote, const char *local, int64_t size)
 {
     const char *part = part_of(data, local);
     CLEANUP(fd_close) int fd = -1;
@@ -363,6 +387,15 @@ int data_get_file(struct data *data, const char *remote, const char *local, int6
         data_show(data, local, words_at_end(data), total, total, true);
         data->files++;
     }
+    return code;
+}
+
+int data_get_file(struct data *data, const char *remote, const char *local, int64_t size)
+{
+    struct arena kept = memory_begin(data);
+    int code = get_file(data, remote, local, size);
+
+    memory_end(data, kept);
     return code;
 }
 

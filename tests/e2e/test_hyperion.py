@@ -249,6 +249,28 @@ def test_data_goes_on_where_it_stopped(node, bob):
     assert (bob.home / "r3.bin").read_bytes() == source.read_bytes()
 
 
+@pytest.mark.plain
+def test_data_of_many_files_takes_no_more_memory(node, bob):
+    """What is said about a file is forgotten with it."""
+    source = bob.home / "many"
+    source.mkdir()
+    for i in range(2000):
+        (source / f"{i:060}").touch()
+    harness.run(["chown", "-R", bob.name, source]).ok()
+
+    # Between fork and exec a process counts as large as its parent: a small one starts it, and says what it took.
+    start = ("import os, resource, sys; assert os.spawnv(os.P_WAIT, sys.argv[1], sys.argv[1:]) == 0; "
+             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
+
+    def peak(*words):
+        return int(subprocess.run(["/usr/bin/python3", "-S", "-E", "-c", start, str(harness.BERTH), "data", *words],
+                                  user=bob.uid, group=bob.gid, extra_groups=[], text=True, check=True,
+                                  env={"BERTH_SERVER": f"unix:{node.socket}"}, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL).stdout.split()[-1])
+    one = peak("put", str(source / f"{0:060}"), "scratch:one")
+    assert peak("put", str(source), "scratch:many") - one < 2048  # kB: one for each is too much
+
+
 def test_data_goes_on_after_a_kill_of_either_side(node, bob):
     """In the middle of a put: first the client is killed, then the daemon."""
     source = bob.home / "large.bin"
