@@ -15,6 +15,13 @@ static int check(struct queue *queue, const struct identity *who, const char *ui
     return 0;
 }
 
+int queue_check_change(struct queue *queue, const struct identity *who, const char *uid, struct err *err)
+{
+    const struct object *object;
+
+    return check(queue, who, uid, &object, err);
+}
+
 static int delete_object(struct queue *queue, const struct identity *who, const struct object *object,
                          struct err *err)
 {
@@ -77,10 +84,10 @@ int queue_set_priority(struct queue *queue, const struct identity *who, const ch
 {
     const struct object *object;
 
-    if (priority > PRIORITY_MAX || priority < -PRIORITY_MAX)
-        return err_set(err, ERR_INVALID, "priority not in %d..%d", -PRIORITY_MAX, PRIORITY_MAX);
     if (check(queue, who, uid, &object, err) < 0)
         return -1;
+    if (priority > PRIORITY_MAX || priority < -PRIORITY_MAX)
+        return err_set(err, ERR_INVALID, "priority not in %d..%d", -PRIORITY_MAX, PRIORITY_MAX);
     if (edit_object(queue, object, edit_priority, &priority, NULL) < 0)
         return err_set(err, ERR_CONFLICT, "'%s' could not be changed", object->name);
     look_at_row(queue, uid);

@@ -166,6 +166,8 @@ uint64_t queue_revision(const struct queue *queue);
 
 /* ---- actions: check that `who` may (NULL: Berth itself); answers leave through store_defer ---- */
 
+/* That check alone, for callers with something to read first. */
+int queue_check_change(struct queue *queue, const struct identity *who, const char *uid, struct err *err);
 int queue_cancel(struct queue *queue, const struct identity *who, const char *uid, struct err *err);
 int queue_set_priority(struct queue *queue, const struct identity *who, const char *uid, int32_t priority,
                        struct err *err);

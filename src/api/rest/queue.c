@@ -238,6 +238,12 @@ void rest_queue_priority(struct call *call, const char *id)
     struct json *doc, *value;
     const char *uid;
 
+    if (rest_queue_find(call, id, &uid) < 0)
+        return;
+    if (queue_check_change(call->api->config.queue, &call->who, uid, &err) < 0) {
+        fail(call, &err);
+        return;
+    }
     if (rest_body(call, &doc) < 0) {
         rest_fail(call);
         return;
@@ -249,8 +255,6 @@ void rest_queue_priority(struct call *call, const char *id)
         rest_fail(call);
         return;
     }
-    if (rest_queue_find(call, id, &uid) < 0)
-        return;
     if (queue_set_priority(call->api->config.queue, &call->who, uid, (int32_t)value->integer, &err) < 0)
         fail(call, &err);
     else
