@@ -35,13 +35,14 @@ static int run(const char *const *argv, struct buf *ret)
             n = read(out[0], buf_reserve(ret, 4096), 4096);
             ret->len += n > 0 ? (size_t)n : 0;
         } while ((n > 0 || (n < 0 && errno == EINTR)) && ret->len < OUTPUT_MAX);
+        fd_close(take_fd(&out[0])); /* one that has more to say does not wait for us */
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
         status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
     } else {
         status = -1;
     }
-    close(out[0]);
+    fd_close(out[0]);
     return status;
 }
 

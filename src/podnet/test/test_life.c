@@ -1,6 +1,8 @@
 /* Many pods, restarts, strays, and machines that allow less, in real namespaces. */
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
+#include "podnet/forward.h"
 #include "podnet/link.h"
 #include "podnet/netlink.h"
 #include "podnet/netns.h"
@@ -238,6 +240,24 @@ static void test_without_a_bridge_node_ports_are_carried_to_pods_in_turn(void **
     podnet_free(net);
 }
 
+/* More than is read of it, so that it never comes to its end by itself. */
+static void test_a_firewall_of_very_many_rules_holds_up_nothing(void **state)
+{
+    static const char script[] = "#!/bin/sh\necho '-P FORWARD ACCEPT'\nexec head -c 3000000 /dev/zero\n";
+    CLEANUP(free) char *folder = mem_printf("%s/bin", run_dir), *file = mem_printf("%s/iptables", folder);
+    CLEANUP(free) char *before = mem_strdup(getenv("PATH")), *path = mem_printf("%s:%s", folder, before);
+    struct err err = {0};
+
+    (void)state;
+    assert_int_equal(mkdir(folder, 0755), 0);
+    assert_int_equal(file_write_atomic(file, str_from(script), 0755, &err), 0);
+    setenv("PATH", path, 1);
+    alarm(20);
+    forward_allow("berth0");
+    alarm(0);
+    setenv("PATH", before, 1);
+}
+
 static void test_host_mode_gives_the_machines_network(void **state)
 {
     struct podnet *net = open_net(&(struct podnet_config){.mode = PODNET_HOST});
@@ -294,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_destroy_leaves_nothing),
         cmocka_unit_test(test_slirp_pod_has_a_network_and_ports),
         cmocka_unit_test(test_without_a_bridge_node_ports_are_carried_to_pods_in_turn),
+        cmocka_unit_test(test_a_firewall_of_very_many_rules_holds_up_nothing),
         cmocka_unit_test(test_host_mode_gives_the_machines_network),
         cmocka_unit_test(test_without_rights_it_is_the_hosts_network_and_says_why),
     };
