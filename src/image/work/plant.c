@@ -516,9 +516,12 @@ static void tell_implied(struct plant *plant, struct buf *ret)
 
     VEC_EACH(&plant->folders, it)
         map_set(described, str_from(it->path), plant);
-    VEC_EACH(&plant->implied, it)
-        if (!map_get(described, str_from(*it)))
-            buf_add(ret, *it, strlen(*it) + 1);
+    VEC_EACH(&plant->implied, it) {
+        const char *path = *it;
+
+        if (path && !map_get(described, str_from(path)))
+            buf_add(ret, path, strlen(path) + 1);
+    }
 }
 
 void plant_end(struct plant *plant, struct unpack_counts *ret)
