@@ -298,15 +298,3 @@ void pod_state_pulling_text(const char *image, int percent, char text[POD_STATE_
     else
         print_text(text, PULLING_PREFIX "%s: %d %%", image, percent);
 }
-
-const char *pod_state_name(enum pod_state_kind kind)
-{
-    static const char *const names[] = {
-        [POD_STATE_PENDING] = "Pending",   [POD_STATE_PULLING] = "Pulling",
-        [POD_STATE_STARTING] = "Starting", [POD_STATE_STUCK] = "Cannot start",
-        [POD_STATE_RUNNING] = "Running",   [POD_STATE_STOPPING] = "Stopping",
-        [POD_STATE_OVER] = "Over",
-    };
-
-    return names[kind];
-}

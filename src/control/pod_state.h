@@ -48,6 +48,3 @@ void pod_state_end_text(const struct pod_state *state, const char *line, char te
 void pod_state_pulling_text(const char *image, int percent, char text[POD_STATE_TEXT_MAX]);
 /* Whether a container's waiting reason says that it cannot start, in Kubernetes' words. */
 bool pod_state_is_stuck(const char *waiting_reason);
-
-/* "Pending", "Pulling", "Starting", "Cannot start", "Running", "Stopping", "Over": for people. */
-const char *pod_state_name(enum pod_state_kind kind);

@@ -119,14 +119,14 @@ void log_line_tail(const char *path, struct buf *out)
 static bool read_line(const char *path, char *ret, size_t size)
 {
     CLEANUP(buf_done) struct buf both = {0}, errors = {0};
-    struct str exception, last = {"", 0};
+    struct str exception;
 
-    read_tail(path, NULL, &both);
     read_tail(path, "stderr", &errors);
     last_line(buf_view(&errors), &exception);
-    if (!exception.len) /* on a terminal both are one */
-        last = last_line(buf_view(&both), &exception);
-    return show(exception.len ? exception : last, ret, size);
+    if (exception.len)
+        return show(exception, ret, size);
+    read_tail(path, NULL, &both); /* on a terminal both are one */
+    return log_line_pick(buf_view(&both), ret, size);
 }
 
 bool log_line_read(const char *path, char *ret, size_t size)

@@ -93,11 +93,6 @@ struct usage *life_usage(struct life *life)
     return life->usage;
 }
 
-uint64_t life_revision(const struct life *life)
-{
-    return life->revision;
-}
-
 /* ---- jobs ---- */
 
 void text_set(char **member, const char *text)

@@ -263,7 +263,6 @@ const struct live *life_live(const struct life *life);
 struct live *life_live_mut(struct life *life); /* for live_pairs */
 struct estimator *life_estimator(struct life *life);
 struct usage *life_usage(struct life *life);
-uint64_t life_revision(const struct life *life);                       /* goes up with every change */
 bool life_shared(const struct life *life, const struct life_job *job); /* somebody is on one of its cards */
 
 /* When a job starts and when it ends: the only place that says so. 0: not known; INT64_MAX: never here. Times

@@ -41,11 +41,6 @@ const char *sched_policy_name(const struct sched_policy *policy)
     return policy->is.name;
 }
 
-const char *sched_policy_summary(const struct sched_policy *policy)
-{
-    return policy->is.summary;
-}
-
 void book_init(struct book *book, const struct sched_policy *policy, const struct sched_view *view,
                int64_t now)
 {
@@ -228,28 +223,6 @@ bool may_stop_asked(const struct book *book, uint32_t job)
 bool may_stop(const struct book *book, uint32_t job)
 {
     return book_job(book, job)->resumable && may_stop_asked(book, job);
-}
-
-int64_t book_next_ms(const struct book *book, int64_t now)
-{
-    int64_t next = INT64_MAX, at;
-
-    VEC_EACH(&book->running, key) {
-        const struct workload *w = book_job(book, key->job);
-
-        at = w->started_ms + book->view->options.min_run_ms;
-        if (w->phase == PHASE_RUNNING && at > now && at < next)
-            next = at;
-        at = book->policy->next_ms ? book->policy->next_ms(book, key->job) : INT64_MAX;
-        if (at > now && at < next)
-            next = at;
-    }
-    VEC_EACH(&book->specials, job) {
-        at = book_job(book, *job)->not_before_ms;
-        if (at > now && at < next)
-            next = at;
-    }
-    return next;
 }
 
 void book_decide(struct book *book, struct plan *plan)

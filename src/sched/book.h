@@ -310,8 +310,6 @@ bool may_displace(const struct book *book, const struct key *waiter);
 uint32_t would_take(struct book *book, const struct key *waiter, const struct plan *plan);
 /* Takes (1) what is held, or lifts that for a while (-1). */
 void hold_use(struct book *book, int times);
-/* When a decision may differ although nothing happens until then; INT64_MAX: never. */
-int64_t book_next_ms(const struct book *book, int64_t now);
 /* Runs the policy: actions only. */
 void book_decide(struct book *book, struct plan *plan);
 /* Positions, reasons and start estimates, after book_decide(). */

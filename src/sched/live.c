@@ -526,11 +526,6 @@ uint64_t live_held_for(const struct live *live)
     return job == SCHED_NONE || job >= live->jobs.len ? 0 : live->jobs.v[job].id;
 }
 
-int64_t live_next_ms(const struct live *live, int64_t now_ms)
-{
-    return book_next_ms(&live->book, now_ms);
-}
-
 int64_t live_turn_ms(const struct live *live, int64_t now_ms)
 {
     const struct book *book = &live->book;

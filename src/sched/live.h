@@ -63,12 +63,9 @@ void live_cluster(struct live *live, const struct cluster *cluster);
 
 /* What to do now; job indexes are of live_view(). plan->waits stays empty. */
 void live_decide(struct live *live, int64_t now_ms, struct plan *plan);
-/* When the next decision may differ although nothing happens until then: a job's minimum run or back-off is
- * over, or it passes into another queue. INT64_MAX: never. */
 /* For whom free cards were kept at the last decision; 0: nobody. */
 uint64_t live_held_for(const struct live *live);
-int64_t live_next_ms(const struct live *live, int64_t now_ms);
-/* As far as it is about the order of those that run: when time alone changes it. */
+/* When time alone changes the order of those that run; INT64_MAX: never. */
 int64_t live_turn_ms(const struct live *live, int64_t now_ms);
 /* As sched_plan() at this moment, with all waits. */
 void live_plan(struct live *live, int64_t now_ms, struct plan *plan);

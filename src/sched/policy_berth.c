@@ -20,7 +20,6 @@ static void decide(struct book *book, struct plan *plan)
 
 const struct sched_policy policy_berth = {
     .is = {.name = "berth",
-           .summary = "GPUs where they speed up the most, weighted by remaining time; elastic sizes",
            .information = "declared epochs, profiled speeds",
            .sizes = SIZES_CHOSEN,
            .forecasts = true,

@@ -69,10 +69,7 @@ static bool outranks(const struct book *book, const struct key *waiter, const st
 }
 
 const struct sched_policy policy_fair = {
-    .is = {.name = "fair",
-           .summary = "everybody's first GPU before anybody's second; beyond that short jobs first",
-           .information = "declared time",
-           .sizes = SIZES_CHOSEN},
+    .is = {.name = "fair", .information = "declared time", .sizes = SIZES_CHOSEN},
     .key = key,
     .outranks = outranks,
     .decide = decide_by_rank,

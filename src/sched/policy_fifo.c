@@ -19,11 +19,7 @@ static void decide(struct book *book, struct plan *plan)
 }
 
 const struct sched_policy policy_fifo = {
-    .is = {.name = "fifo",
-           .summary = "first come, first served; nobody is displaced",
-           .information = "none",
-           .sizes = SIZES_SPARE,
-           .on_change = true},
+    .is = {.name = "fifo", .information = "none", .sizes = SIZES_SPARE, .on_change = true},
     .key = key,
     .decide = decide,
 };

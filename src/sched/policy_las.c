@@ -130,10 +130,7 @@ static void decide(struct book *book, struct plan *plan)
 }
 
 const struct sched_policy policy_las = {
-    .is = {.name = "las",
-           .summary = "least attained service first, in two queues (Tiresias)",
-           .information = "none",
-           .sizes = SIZES_ASKED},
+    .is = {.name = "las", .information = "none", .sizes = SIZES_ASKED},
     .key = key,
     .decide = decide,
     .next_ms = next_ms,

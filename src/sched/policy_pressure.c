@@ -69,7 +69,6 @@ static void decide(struct book *book, struct plan *plan)
 
 const struct sched_policy policy_pressure = {
     .is = {.name = "pressure",
-           .summary = "latest against its deadline first, on the fewest GPUs that are in time",
            .information = "declared epochs, profiled speeds",
            .sizes = SIZES_CHOSEN,
            .forecasts = true,

@@ -20,11 +20,7 @@ static void decide(struct book *book, struct plan *plan)
 }
 
 const struct sched_policy policy_srtf = {
-    .is = {.name = "srtf",
-           .summary = "shortest remaining time first; longer jobs make room",
-           .information = "oracle",
-           .sizes = SIZES_ASKED,
-           .forecasts = true},
+    .is = {.name = "srtf", .information = "oracle", .sizes = SIZES_ASKED, .forecasts = true},
     .key = key,
     .decide = decide,
     .timed = true,

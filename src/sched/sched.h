@@ -133,8 +133,8 @@ enum sched_sizes {
 
 /* What a policy is, for whoever runs it: nobody has to know one by its name. */
 struct sched_traits {
-    const char *name, *summary; /* one line */
-    const char *information;    /* what it has to know about jobs */
+    const char *name;
+    const char *information; /* what it has to know about jobs */
     enum sched_sizes sizes;
     bool guests;      /* jobs have cards of their own, and guests where both together are faster */
     bool forecasts;   /* believes what is known of lengths and speeds; errors in them matter */
@@ -149,7 +149,6 @@ extern const struct sched_policy *const sched_policies[]; /* NULL at the end; th
 const struct sched_policy *sched_policy_find(const char *name); /* NULL: no such policy */
 const struct sched_traits *sched_policy_traits(const struct sched_policy *policy);
 const char *sched_policy_name(const struct sched_policy *policy);
-const char *sched_policy_summary(const struct sched_policy *policy); /* one line */
 
 void sched_plan(const struct sched_policy *policy, const struct sched_view *view, int64_t now_ms,
                 struct plan *plan);
