@@ -1,14 +1,16 @@
 /* holder - who has a port of this machine: /proc/net/tcp gives the socket's inode, /proc/PID/fd its owner. It
- * is asked from the loop, so it gives up after HOLDER_NSEC: the sentence is then without a name. */
+ * is asked from the loop, so it gives up after HOLDER_NSEC of processor time: the sentence is then without a
+ * name. */
 #include "base/clock.h"
 #include "base/file.h"
 #include "podnet/impl.h"
 
 #include <dirent.h>
 #include <stdio.h>
+#include <time.h>
 
 #define TABLE_MAX   (1 << 20) /* bytes of /proc/net/tcp */
-#define HOLDER_NSEC (20 * NSEC_PER_MSEC)
+#define HOLDER_NSEC (50 * NSEC_PER_MSEC)
 #define LISTEN      0x0a
 
 /* The word's hexadecimal number; false: it is none. */
@@ -98,12 +100,20 @@ static void name_process(const char *pid, struct buf *ret)
     buf_printf(ret, " by process %s (%.*s)", pid, STR_ARG(name));
 }
 
+static int64_t cpu_time(void)
+{
+    struct timespec now = {0};
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
 void port_holder(const struct podnet_port *port, struct buf *ret)
 {
     static const char *const tables[2][2] = {{"/proc/self/net/tcp", "/proc/self/net/tcp6"},
                                              {"/proc/self/net/udp", "/proc/self/net/udp6"}};
     bool tcp = port->proto == PODNET_TCP;
-    int64_t end = clock_monotonic() + HOLDER_NSEC;
+    int64_t end = cpu_time() + HOLDER_NSEC;
     uint64_t inode = 0;
     char wanted[64];
     DIR *proc;
@@ -115,7 +125,7 @@ void port_holder(const struct podnet_port *port, struct buf *ret)
     proc = opendir("/proc");
     if (!proc)
         return;
-    for (struct dirent *e; clock_monotonic() < end && (e = readdir(proc));)
+    for (struct dirent *e; cpu_time() < end && (e = readdir(proc));)
         if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && has_socket(e->d_name, wanted)) {
             name_process(e->d_name, ret);
             break;

@@ -6,7 +6,9 @@
  *
  * On a bridge a few are made ahead, since a namespace and its link take a millisecond or two: a pod then only
  * gives its name. */
-#define LOG_MODULE "podnet"
+#define IDLE_LOOKS      3
+#define IDLE_PAUSE_USEC 2000
+#define LOG_MODULE      "podnet"
 #include "base/log.h"
 #include "loop/loop.h"
 #include "podnet/impl.h"
@@ -162,8 +164,15 @@ static int move(void *arg)
 {
     struct pod_task *t = arg;
     const struct podnet *net = t->net;
-    CLEANUP(fd_close) int nl = netns_idle() ? nl_open(NETLINK_ROUTE, NULL) : -1;
+    bool idle = netns_idle();
+    CLEANUP(fd_close) int nl = -1;
 
+    for (int i = 0; !idle && i < IDLE_LOOKS;
+         i++) { /* the kernel counts a closed socket for a moment longer */
+        usleep(IDLE_PAUSE_USEC);
+        idle = netns_idle();
+    }
+    nl = idle ? nl_open(NETLINK_ROUTE, NULL) : -1;
     return nl < 0 ? -1 : link_pod_move(nl, t->ip, t->next, net->subnet.prefix, net->gateway, NULL);
 }
 

@@ -142,9 +142,14 @@ static void tell_from_disk(struct runtime_container *c)
         return;
     }
     if (c->ours && !c->shim_pid) { /* a shim says hello before it starts anything */
-        bool again = !c->again && ask_for_shim(c, NULL) == 0;
+        bool again = !c->again;
 
-        c->again = true; /* the process that forks them may have been killed with our question unread */
+        /* The process that forks them may have been killed with our question unread, and its socket may
+         * outlive that question: another one is asked. */
+        if (again && c->nursery_turn == c->rt->nursery_turn)
+            nursery_end(c->rt);
+        again = again && ask_for_shim(c, NULL) == 0;
+        c->again = true;
         if (!again)
             tell_failed(c, STR("berth-shim ended before it could do anything"));
         return;
@@ -411,6 +416,7 @@ static int ask_for_shim(struct runtime_container *c, struct err *err)
         return -1;
     }
     close(pair[1]);
+    c->nursery_turn = c->rt->nursery_turn;
     c->io = loop_io_new(c->rt->loop, c->control, EPOLLIN, on_control, c);
     return 0;
 }

@@ -69,6 +69,7 @@ static int nursery_start(struct runtime *rt, struct err *err)
     if (spawn(rt, theirs, err) < 0)
         return -1;
     rt->nursery = take_fd(&ours);
+    rt->nursery_turn++;
     return 0;
 }
 

@@ -17,6 +17,7 @@ struct runtime {
     int oci_fd;  /* what is at oci_path, sealed; -1: none */
     int nursery; /* where to ask for shims; -1: not started yet */
     pid_t nursery_pid;
+    uint64_t nursery_turn; /* how many there have been */
     char boot_id[40];
     struct cgroup *cgroup;
     struct seccomp *seccomp;
@@ -50,6 +51,7 @@ struct runtime_container {
     struct loop_io *io;
     bool ours;                       /* started, not adopted */
     bool again;                      /* a shim has been asked for twice */
+    uint64_t nursery_turn;           /* which one was asked for its shim */
     struct loop_timer *stop, *later; /* later: what is known already, told from the loop */
     int64_t connect_by;              /* of one that was found: until then its shim may begin to listen */
     int64_t stop_at;                 /* monotonic; 0: no stop under way */

@@ -118,8 +118,7 @@ static struct json edge_list(struct arena *arena, const struct schema_field *fie
         if (map)
             json_set(arena, &value, arena_printf(arena, "k%zu", i), item);
         else
-            json_push(arena, &value,
-                      field->base == SCHEMA_MESSAGE ? (struct json){.type = JSON_OBJECT} : item);
+            json_push(arena, &value, item);
     return value;
 }
 
