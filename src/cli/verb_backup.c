@@ -93,10 +93,12 @@ int verb_restore(struct cli *cli, const struct args *args)
     struct place place = cli_place(cli, NULL);
     char *berthd = find_berthd(cli);
 
-    if (cli->server && !starts_with(cli->server, "unix:"))
-        return cli_fail(
-            CLI_USAGE,
-            "a backup is restored on the daemon's own machine: log in there, and leave out --server");
+    if (cli->server && !cli->data_flag)
+        return cli_fail(CLI_USAGE,
+                        "say which data folder to restore into, on the daemon's own machine: berth restore "
+                        "--data DIR %s",
+                        args->rest[0]);
+    fprintf(stderr, "restoring into %s\n", place.data_dir);
     execlp(berthd, berthd, "--data", place.data_dir, "--restore", args->rest[0], (char *)NULL);
     return cli_fail(CLI_FAILED, "run '%s': %s", berthd, strerror(errno));
 }

@@ -7,9 +7,10 @@
 /* Rows of the answer that are shown as they are. */
 static const struct {
     const char *title, *key;
-} fields[] = {{"version", "version"},      {"http", "http"},        {"https", "https"},
-              {"socket", "socket"},        {"data", "dataDir"},     {"agent", "agent"},
-              {"warning", "agentWarning"}, {"revision", "revision"}};
+} fields[] = {{"version", "version"},      {"http", "http"},         {"https", "https"},
+              {"socket", "socket"},        {"data", "dataDir"},      {"agent", "agent"},
+              {"warning", "agentWarning"}, {"revision", "revision"}, {"backup", "lastBackup"},
+              {"warning", "backupWarning"}};
 
 static void print_size(int64_t bytes)
 {

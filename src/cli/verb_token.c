@@ -112,7 +112,7 @@ int verb_cert_renew(struct cli *cli, const struct args *args)
     int code;
 
     buf_puts(&target, "/v1/certificates/");
-    buf_url_encode(&target, str_from(args->count ? args->rest[0] : "self"));
+    buf_url_encode(&target, str_from(args->rest[0]));
     buf_puts(&target, "/renew");
     code = cli_send(cli, "POST", target.data, NULL, &reply);
     if (code != CLI_OK)

@@ -129,3 +129,10 @@ def test_daily_backups_are_made_and_pruned(tmp_path, keep):
         assert (folder / "other.txt").exists()
     with restored(newest[0], tmp_path / "else") as other:
         other.start()
+
+
+def test_restore_does_not_guess_the_folder(own_daemon, tmp_path):
+    path = tmp_path / "b.tar.gz"
+    assert own_daemon.berth("backup", path).code == 0
+    done = own_daemon.berth("restore", path)  # BERTH_SERVER names a daemon, not a folder
+    assert done.code == 2 and "say which data folder" in done.err
