@@ -281,3 +281,22 @@ def test_people_of_like_names_have_images_of_their_own(lab, like_names, tmp_path
             person.run(lab.node, "berth", "image", "rm", name).fails()
     for person in like_names:
         person.run(lab.node, "berth", "image", "rm", names[person.name]).ok()
+
+
+@pytest.mark.parametrize("what", ["variables", "arguments"])
+def test_text_that_grows_by_references_is_refused(lab, what):
+    env = [{"name": "A0", "value": "x" * 1000}]
+    extra = {}
+    if what == "variables":
+        env += [{"name": f"A{i}", "value": f"$(A{i - 1})" * 2} for i in range(1, 60)]
+    else:
+        env[0]["value"] = "x" * 100000
+        extra["args"] = ["$(A0)" * 40] * 200
+    name = f"grows-{what}"
+    lab.ann.create(podkit.pod(name, "true", env=env, **extra))
+    found = lab.until(name, lab.ann.name, lambda p: any("CreateContainer" in json.dumps(s.get("state"))
+                      for s in p["status"].get("containerStatuses", [])), "is refused")
+    assert "longer than 128 KiB" in json.dumps(found) or "too long with what it refers to" in json.dumps(found)
+    lab.node.restart()
+    assert lab.node.get("/v1/status")["version"]
+    lab.node.request("DELETE", f"/api/v1/namespaces/{lab.ann.name}/pods/{name}")

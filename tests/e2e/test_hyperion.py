@@ -142,7 +142,9 @@ def test_submit_stays_with_the_job_over_a_restart_of_the_daemon(node, bob, proje
                                "BERTH_SERVER": f"unix:{node.socket}"}) as process:
         before = ""
         while not before.endswith("before\n"):
-            before += process.stdout.readline()
+            line = process.stdout.readline()
+            assert line, f"it ended after {before!r}"
+            before += line
         node.kill9()
         node.start()
         write(bob, bob.home / "go", "")

@@ -14,9 +14,15 @@ static bool named(const char *entry, const char *name, size_t len)
 
 void env_set(struct env_list *list, struct arena *arena, const char *name, const char *value)
 {
-    const char *entry = arena_printf(arena, "%s=%s", name, value ? value : "");
-    size_t len = strlen(name);
+    size_t len = strlen(name), bytes = len + (value ? strlen(value) : 0) + 2;
+    const char *entry;
 
+    if (bytes > ENV_TEXT_MAX || list->bytes + bytes > ENV_BYTES_MAX || list->len >= ENV_COUNT_MAX) {
+        list->full = true;
+        return;
+    }
+    list->bytes += bytes;
+    entry = arena_printf(arena, "%s=%s", name, value ? value : "");
     for (size_t i = 0; i < list->len; i++)
         if (named(list->v[i], name, len)) {
             list->v[i] = entry;
@@ -50,7 +56,7 @@ const char *env_expand(struct arena *arena, const char *text, const struct env_l
 
     if (!strchr(text, '$'))
         return text;
-    for (const char *p = text; *p; p++) {
+    for (const char *p = text; *p && out.len <= ENV_TEXT_MAX; p++) {
         if (p[0] == '$' && p[1] == '$') {
             buf_putc(&out, '$');
             p++;
@@ -65,7 +71,7 @@ const char *env_expand(struct arena *arena, const char *text, const struct env_l
             buf_putc(&out, *p);
         }
     }
-    return arena_strndup(arena, out.data ? out.data : "", out.len);
+    return out.len > ENV_TEXT_MAX ? NULL : arena_strndup(arena, out.data ? out.data : "", out.len);
 }
 
 /* ---- fields and amounts ---- */
@@ -227,6 +233,8 @@ static int fill_from(struct env_list *list, struct arena *arena, const struct js
     JSON_EACH_MEMBER(json_get(object, "data"), it) {
         struct str value = env_key(arena, object, secret != NULL, it->key);
 
+        if (list->full)
+            break;
         if (value.s && is_name(it->key))
             env_set(list, arena, arena_printf(arena, "%s%s", prefix, it->key), value.s);
     }
@@ -268,8 +276,16 @@ int env_fill(struct env_list *list, struct arena *arena, const struct json *pod,
                 continue;
         } else {
             value = env_expand(arena, json_string_or(json_get(it, "value"), ""), list);
+            if (!value)
+                return err_set(err, ERR_LIMIT, "variable %.64s is longer than %d KiB with what it refers to",
+                               name, ENV_TEXT_MAX >> 10);
         }
         env_set(list, arena, name, value);
     }
-    return 0;
+    return list->full ? err_set(err, ERR_LIMIT,
+                                "the environment is too large: a variable may have %d KiB, all together %d "
+                                "KiB, and there "
+                                "may be %d of them",
+                                ENV_TEXT_MAX >> 10, ENV_BYTES_MAX >> 10, ENV_COUNT_MAX)
+                      : 0;
 }

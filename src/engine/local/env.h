@@ -12,18 +12,25 @@ struct env_world {
     const struct json *allocatable; /* of the node, for amounts without a limit; may be NULL */
 };
 
+#define ENV_TEXT_MAX  (128 << 10) /* bytes of one value or argument: what the kernel takes, too */
+#define ENV_BYTES_MAX (2 << 20)   /* of all variables, and of all arguments */
+#define ENV_COUNT_MAX 4096        /* variables */
+
 /* "NAME=value" strings, in order; the last of a name wins. */
 struct env_list {
     const char **v;
     size_t len, cap;
+    size_t bytes; /* set so far, also what was set again */
+    bool full;    /* something did not fit */
 };
+/* What does not fit within the limits is left out, and the list is `full`. */
 void env_set(struct env_list *list, struct arena *arena, const char *name, const char *value);
 
 /* Adds the container's own to what is in list. ERR_NOT_FOUND: a map, secret or key that is not optional is
- * missing (CreateContainerConfigError). */
+ * missing (CreateContainerConfigError). ERR_LIMIT: it is too much. */
 int env_fill(struct env_list *list, struct arena *arena, const struct json *pod, const struct json *container,
              const struct env_world *world, struct err *err);
-/* $(NAME) replaced where known, $$ is $. */
+/* $(NAME) replaced where known, $$ is $. NULL: it would be longer than ENV_TEXT_MAX. */
 const char *env_expand(struct arena *arena, const char *text, const struct env_list *list);
 /* The value at a fieldPath: "metadata.labels['a']", "status.podIP". ERR_INVALID: not offered. */
 int env_field(struct arena *arena, const struct json *pod, const char *path, const struct env_world *world,

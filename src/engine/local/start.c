@@ -464,20 +464,36 @@ static size_t list_len(const char *const *list)
     return n;
 }
 
+/* The words with their variables; what they take together is counted in *bytes. */
+static int expand_all(struct start_work *s, const struct json *words, const char **v, size_t *n,
+                      size_t *bytes)
+{
+    JSON_EACH(words, it) {
+        const char *word = env_expand(s->arena, json_string_or(it, ""), &s->env);
+
+        *bytes += word ? strlen(word) + 1 : ENV_BYTES_MAX;
+        if (*bytes > ENV_BYTES_MAX)
+            return err_set(s->err, ERR_LIMIT,
+                           "the command is too long with what it refers to: an argument may have %d KiB, all "
+                           "together %d KiB",
+                           ENV_TEXT_MAX >> 10, ENV_BYTES_MAX >> 10);
+        v[(*n)++] = word;
+    }
+    return 0;
+}
+
 static int set_command(struct start_work *s)
 {
     const struct json *command = json_get(s->spec, "command"), *args = json_get(s->spec, "args");
     const char *const *entry = json_len(command) ? NULL : s->config->entrypoint;
     const char *const *cmd = json_len(command) || json_len(args) ? NULL : s->config->cmd;
-    size_t room = json_len(command) + json_len(args) + list_len(entry) + list_len(cmd) + 1, n = 0;
+    size_t room = json_len(command) + json_len(args) + list_len(entry) + list_len(cmd) + 1, n = 0, bytes = 0;
     const char **v = arena_zalloc(s->arena, room * sizeof(*v));
 
     for (size_t i = 0; entry && entry[i]; i++)
         v[n++] = entry[i];
-    JSON_EACH(command, it)
-        v[n++] = env_expand(s->arena, json_string_or(it, ""), &s->env);
-    JSON_EACH(args, it)
-        v[n++] = env_expand(s->arena, json_string_or(it, ""), &s->env);
+    if (expand_all(s, command, v, &n, &bytes) < 0 || expand_all(s, args, v, &n, &bytes) < 0)
+        return -1;
     for (size_t i = 0; cmd && cmd[i]; i++)
         v[n++] = cmd[i];
     if (n == 0) {

@@ -41,9 +41,12 @@ struct env_list subpath_env(struct local_pod *pod, const struct json *container,
 
 const char *subpath_of(const struct json *mount, const struct env_list *env, struct arena *arena)
 {
-    const char *expr = json_string_or(json_get(mount, "subPathExpr"), "");
+    const char *expr = json_string_or(json_get(mount, "subPathExpr"), ""), *path;
 
-    return *expr ? env_expand(arena, expr, env) : json_string_or(json_get(mount, "subPath"), "");
+    if (!*expr)
+        return json_string_or(json_get(mount, "subPath"), "");
+    path = env_expand(arena, expr, env);
+    return path ? path : expr; /* longer than any path: none of that name is there */
 }
 
 /* ---- opening ---- */

@@ -93,6 +93,38 @@ static void test_values(void **state)
     }
 }
 
+/* Each variable twice the one before: the sum of a few is more than any machine has. */
+static void test_values_that_double_are_refused(void **state)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct env_list list;
+    struct err err = {0};
+
+    (void)state;
+    buf_puts(&text, "{\"env\":[{\"name\":\"A0\",\"value\":\"0123456789\"}");
+    for (int i = 1; i < 60; i++)
+        buf_printf(&text, ",{\"name\":\"A%d\",\"value\":\"$(A%d)$(A%d)\"}", i, i - 1, i - 1);
+    buf_puts(&text, "]}");
+    assert_int_equal(fill(text.data, &list, &err), -1);
+    assert_int_equal(err.code, ERR_LIMIT);
+    assert_string_equal(err.msg, "variable A14 is longer than 128 KiB with what it refers to");
+}
+
+static void test_the_whole_environment_has_a_limit(void **state)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct env_list list;
+    struct err err = {0};
+
+    (void)state;
+    buf_puts(&text, "{\"env\":[");
+    for (int i = 0; i < 30; i++)
+        buf_printf(&text, "%s{\"name\":\"A%d\",\"value\":\"%0100000d\"}", i ? "," : "", i, 0);
+    buf_puts(&text, "]}");
+    assert_int_equal(fill(text.data, &list, &err), -1);
+    assert_int_equal(err.code, ERR_LIMIT);
+}
+
 static void test_missing_key_is_named(void **state)
 {
     struct env_list list;
@@ -120,6 +152,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
+        cmocka_unit_test(test_values_that_double_are_refused),
+        cmocka_unit_test(test_the_whole_environment_has_a_limit),
         cmocka_unit_test(test_missing_key_is_named),
     };
 
