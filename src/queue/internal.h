@@ -49,6 +49,7 @@ struct unit {
     int64_t submit_ms;  /* 0: not read yet */
     bool seen;          /* explained at least once */
     bool gone;          /* its object is gone */
+    bool asked;         /* it or its run's pods are gone: asked whether its processes are */
     bool recorded;      /* its end is, since that was certain: what is left of it is on its way out */
     bool write;         /* its status is to be written at the end of the turn */
     uint64_t limited;   /* cards of its pod whose memory the kernel limits, a bit each */
@@ -138,7 +139,7 @@ struct queue {
     VEC(uint64_t) to_write; /* ids of units whose status is to be written */
     VEC(uint64_t) unseen;   /* ids of units whose objects say nothing of their place yet */
     uint32_t blocked;       /* about how many units are */
-    uint32_t gone;          /* how many units have lost their object and still hold something */
+    uint32_t asked;         /* how many units are asked whether their processes are gone */
     bool nodes_dirty, working, loading;
     struct sched_options options;
     uint64_t last_id;

@@ -1,6 +1,7 @@
 /* Changes of the store are noted and worked off at the end of the turn: what changed is looked at and told to
  * life as events, then life decides, and what comes out is carried out, until there is nothing more to do. */
 #include "control/pod_state.h"
+#include "control/training.h"
 #include "control/util.h"
 #include "queue/internal.h"
 #include "queue/job_row.h"
@@ -197,10 +198,17 @@ static void pod_over(struct queue *queue, struct unit *unit, const struct pod_st
     blocked_recheck(queue, ns);
 }
 
-/* Its object is gone; what is left of it is asked about until nothing is. */
+/* Its object is gone, or the pods of its run: what is left of them is asked about until nothing is. */
+static void set_asked(struct queue *queue, struct unit *unit, bool asked)
+{
+    queue->asked += asked;
+    queue->asked -= unit->asked;
+    unit->asked = asked;
+}
+
 static void set_gone(struct queue *queue, struct unit *unit)
 {
-    queue->gone += !unit->gone;
+    set_asked(queue, unit, true);
     unit->gone = true;
 }
 
@@ -373,19 +381,44 @@ static void delete_pods(struct queue *queue, struct object *const *pods, size_t 
     }
 }
 
+/* How many pods a run has: one on each of its nodes. */
+static unsigned pods_of_run(const struct unit *unit)
+{
+    const struct placement *at = &unit_w(unit)->placement;
+    unsigned count = 0;
+
+    for (uint32_t i = 0; i < at->len; i++) {
+        uint32_t before = 0;
+
+        if (i && at->v[i - 1].node == at->v[i].node)
+            continue;
+        while (before < i && at->v[before].node != at->v[i].node)
+            before++;
+        count += before == i;
+    }
+    return count < TRAINING_NODES_MAX ? count : TRAINING_NODES_MAX;
+}
+
+/* Somebody deleted a pod of a run that nobody stops: it has failed, as with a grace period. */
+static bool pod_taken(const struct unit *unit, const struct run_pods *run)
+{
+    return unit->life->stop.kind == STOP_NONE && (run->count == 0 || run->count < pods_of_run(unit));
+}
+
 static void run_exited(struct queue *queue, struct unit *unit, struct run_pods *run)
 {
-    bool gone = run->count == 0;
+    bool taken = pod_taken(unit, run), gone = run->count == 0 && !taken;
+    int status = taken && !run->status ? 1 : run->status;
     CLEANUP(free)
-    char *text = gone          ? mem_strdup("its pod was deleted")
+    char *text = gone || taken ? mem_strdup("its pod was deleted")
                  : run->lost   ? mem_strdup("its run was lost: the machine or its container went away")
                  : run->status ? end_text(queue, &run->bad, run->bad_uid)
                                : NULL;
     CLEANUP(free) char *uid = mem_strdup(unit->uid); /* the unit is gone where the job is over */
 
-    step_unit(queue, unit,
-              (struct life_event){
-                  .type = LIFE_EXIT, .status = run->status, .text = text, .lost = gone || run->lost});
+    step_unit(
+        queue, unit,
+        (struct life_event){.type = LIFE_EXIT, .status = status, .text = text, .lost = gone || run->lost});
     if (unit_find(queue, uid) && phase_is_waiting(unit_w(unit)->phase))
         delete_pods(queue, run->pods.v, run->pods.len, -1);
 }
@@ -407,13 +440,15 @@ static void see_run(struct queue *queue, struct unit *unit, struct run_pods *run
 {
     if (run->count)
         unit_set_pod(queue, unit, run->pods.v[0]->uid);
-    if (run->count == 0 ? !still_alive(queue, unit) : run->ended == run->count) {
+    set_asked(queue, unit, run->count == 0 && still_alive(queue, unit));
+    if (unit->asked)
+        return;
+    if (run->ended == run->count) {
         run_exited(queue, unit, run);
         return;
     }
-    if (run->count == 0)
-        return;
-    if (run->ended && run->status && unit->life->stop.kind == STOP_NONE) /* one of a gang has failed */
+    if (pod_taken(unit, run) ||
+        (run->ended && run->status && unit->life->stop.kind == STOP_NONE)) /* one of a gang has failed */
         end_others(queue, run);
     if (unit_w(unit)->phase != PHASE_STARTING)
         return;
@@ -649,7 +684,7 @@ static void set_tick(struct queue *queue, int64_t now)
 {
     int64_t next = life_next_ms(queue->life, now);
 
-    if (queue->gone && now + ALIVE_MS < next)
+    if (queue->asked && now + ALIVE_MS < next)
         next = now + ALIVE_MS;
     if (queue->unseen.len && now + EXPLAIN_MS < next)
         next = now + EXPLAIN_MS;
@@ -712,7 +747,7 @@ void queue_on_tick(void *arg)
     struct queue *queue = arg;
 
     UNITS_EACH(queue, it)
-        if (queue->gone && it->gone)
+        if (queue->asked && it->asked)
             map_set(queue->dirty, str_from(it->uid), queue);
     queue_soon(queue);
 }

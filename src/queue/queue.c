@@ -43,7 +43,7 @@ static void drop_all(struct queue *queue)
     map_free(queue->recheck);
     vec_done(&queue->explain);
     queue->to_write.len = queue->unseen.len = 0;
-    queue->blocked = queue->gone = 0;
+    queue->blocked = queue->asked = 0;
     queue->ends_at = 0;
     life_effects_clear(&queue->effects);
     life_free(queue->life);

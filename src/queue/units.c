@@ -171,7 +171,7 @@ void unit_free(struct unit *unit)
 
 void unit_drop(struct queue *queue, struct unit *unit)
 {
-    queue->gone -= unit->gone;
+    queue->asked -= unit->asked;
     queue->dropped++;
     notify_row(queue, unit_row(unit));
     leave_job(queue, unit);

@@ -214,6 +214,18 @@ def test_cancel_and_priority_over_rest(node):
     assert node.request("POST", "/v1/queue/c1/cancel").code == 409
 
 
+@pytest.mark.parametrize("grace", [0, 1])
+def test_a_run_whose_pod_is_deleted_fails_and_frees_its_cards(node, grace):
+    submit(node, training("cut", "ann", epochs=1000, singleGPU=False, minGPUs=4, maxGPUs=4))
+    state(node, "cut", "Running")
+    submit(node, training("next", "ann", epochs=1))
+    answer = node.request("DELETE", f"/api/v1/namespaces/default/pods/cut-1?gracePeriodSeconds={grace}")
+    assert answer.code == 200, answer.body
+    row = state(node, "cut", "Failed")
+    assert row["reason"] == "its pod was deleted" or grace
+    state(node, "next", "Succeeded")  # on the cards that were cut's
+
+
 def test_what_root_submits_is_roots(node):
     made = node.post("/v1/train", {"job_name": "admins", "image_name": "host", "command": ["true"], "is_single_gpu": "true"})
     assert (made["user"], made["mine"], made["labels"]["user"]) == ("root", True, "root")

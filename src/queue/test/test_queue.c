@@ -16,6 +16,7 @@ struct fixture {
     struct failure failure;
     struct identity admin, ann;
     bool idle_node; /* nothing that is bound runs */
+    bool alive;     /* processes of pods that have gone are still there */
 };
 
 static bool edit_running(void *arg, struct arena *arena, struct json *doc)
@@ -115,9 +116,15 @@ static void drop(struct fixture *f, const char *uid)
         registry_delete(f->registry, &write, object->kind, object->ns, object->name, &options, &written), 0);
 }
 
+static bool is_alive(void *arg, const char *pod_uid)
+{
+    (void)pod_uid;
+    return ((struct fixture *)arg)->alive;
+}
+
 static void start(struct fixture *f)
 {
-    struct queue_config config = {.loop = f->loop, .registry = f->registry};
+    struct queue_config config = {.loop = f->loop, .registry = f->registry, .pod_alive = is_alive, .arg = f};
 
     assert_int_equal(queue_new(&config, &f->queue, NULL), 0);
 }
@@ -216,6 +223,51 @@ static void test_a_job_is_found_at_every_instant_of_its_end(void **state)
     }
     assert_state(f, uid, "Cancelled");
     assert_state(f, "one", "Cancelled");
+}
+
+static void test_a_run_whose_pod_is_deleted_by_force_ends_with_its_processes(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("one", ""), uid);
+    settle(f);
+    assert_state(f, "one", "Running");
+    f->alive = true;
+    drop(f, store_get(f->store, KIND_POD, "default", "one-1")->uid);
+    settle(f);
+    assert_state(f, "one", "Running"); /* its cards are not free yet */
+    assert_true(loop_timer_active(f->queue->tick));
+    f->alive = false;
+    queue_on_tick(f->queue);
+    settle(f);
+    assert_state(f, "one", "Failed");
+    assert_string_equal(json_get_string(show(f, "one"), "reason"), "its pod was deleted");
+    assert_null(store_get(f->store, KIND_POD, "default", "one-2"));
+    assert_int_equal(f->queue->asked, 0);
+}
+
+static void test_a_run_that_loses_one_of_its_pods_ends_as_a_whole(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+
+    create(f, KIND_NODE,
+           "metadata: {name: other, annotations: {berth.dev/cards: "
+           "'[{\"index\":0,\"uuid\":\"G2\",\"mib\":8000},{\"index\":1,\"uuid\":\"G3\",\"mib\":8000}]'}}\n",
+           uid);
+    set_status(f, uid,
+               "{conditions: [{type: Ready, status: 'True'}], allocatable: {cpu: '8', memory: 32Gi, "
+               "nvidia.com/gpu: '2'}}");
+    create(f, KIND_TRAINING_JOB, TRAINING("gang", ", minGPUs: 4, maxGPUs: 4"), uid);
+    settle(f);
+    assert_state(f, "gang", "Running");
+    drop(f, store_get(f->store, KIND_POD, "default", "gang-1-1")->uid);
+    settle(f);
+    assert_true(store_get(f->store, KIND_POD, "default", "gang-1-0")->deleting);
+    drop(f, store_get(f->store, KIND_POD, "default", "gang-1-0")->uid); /* its processes have gone */
+    settle(f);
+    assert_state(f, "gang", "Failed");
 }
 
 static void test_a_cancelled_job_is_found_before_that_is_stored(void **state)
@@ -716,6 +768,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(test_a_job_is_found_at_every_instant_of_its_end),
+        TEST(test_a_run_whose_pod_is_deleted_by_force_ends_with_its_processes),
+        TEST(test_a_run_that_loses_one_of_its_pods_ends_as_a_whole),
         TEST(test_a_cancelled_job_is_found_before_that_is_stored),
         TEST(test_a_deleted_pod_is_found),
         TEST(test_a_pod_that_ended_while_the_daemon_was_away),
