@@ -137,6 +137,23 @@ def test_tokens(own_daemon):
     assert own_daemon.request("GET", "/api/v1/pods", via="http", token=token).code == 401
 
 
+@pytest.mark.parametrize("method, path, body, sentence", [
+    *[("POST", "/v1/tokens", {"ttlSec": ttl}, "ttlSec must be a whole number from 1 to 316224000")
+      for ttl in ("60", "x", 0.5, 1e300, 10**30, True, [], {}, 0, -1, 316224001)],
+    ("POST", "/v1/tokens", {"user": 7}, "user must be a string"),
+    ("POST", "/v1/tokens", {"description": ["ci"]}, "description must be a string"),
+    ("POST", "/v1/tokens", {"groups": "lab"}, "groups must be a list of names"),
+    ("POST", "/v1/kubeconfig", {"user": ["ann"]}, "user must be a string"),
+    ("POST", "/v1/users", {"name": 7}, "name must be a string"),
+    ("POST", "/v1/users", {"name": "ann", "groups": {}}, "groups must be a list of names"),
+    ("PATCH", "/v1/users/ann", {"disabled": "true"}, "disabled must be true or false"),
+    ("PATCH", "/v1/users/ann", {"disabled": 1}, "disabled must be true or false"),
+])
+def test_members_of_another_type_are_refused(daemon, method, path, body, sentence):
+    answer = daemon.request(method, path, body)
+    assert (answer.code, answer.json()["error"]) == (400, sentence)
+
+
 def test_nobody_in_particular_sees_only_health(daemon):
     assert daemon.request("GET", "/healthz", via="http").body == b"ok"
     assert daemon.request("GET", "/version", via="https").code == 200

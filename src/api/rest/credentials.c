@@ -75,8 +75,10 @@ static struct json *own_groups(const struct call *call)
 
 static int token_user(struct call *call, const struct json *doc, const char **ret)
 {
-    const char *asked = json_get_string(doc, "user");
+    const char *asked;
 
+    if (rest_string(call, doc, "user", &asked) < 0)
+        return -1;
     *ret = call->who.user;
     if (!asked || streq(asked, call->who.user))
         return 0;
@@ -110,15 +112,13 @@ static int make_token(struct call *call, struct json **answer)
     char secret[2 * TOKEN_BYTES + 1], hash[65];
     const char *user, *text, *token;
     size_t max = call->api->config.user_tokens;
-    int64_t ttl;
+    int64_t ttl = TOKEN_TTL_DEFAULT;
 
     if (rest_body(call, &doc) < 0 || token_user(call, doc, &user) < 0 ||
-        token_groups(call, doc, streq(user, call->who.user), &groups) < 0)
+        token_groups(call, doc, streq(user, call->who.user), &groups) < 0 ||
+        rest_int(call, doc, "ttlSec", TOKEN_TTL_MAX, &ttl) < 0 ||
+        rest_string(call, doc, "description", &text) < 0)
         return -1;
-    ttl = json_int(json_get(doc, "ttlSec"), TOKEN_TTL_DEFAULT);
-    if (ttl < 1 || ttl > TOKEN_TTL_MAX)
-        return failure_bad_request(&call->failure, call->arena, "ttlSec not in 1..%lld", TOKEN_TTL_MAX);
-    text = json_get_string(doc, "description");
     if (text && strlen(text) > CREDENTIAL_TEXT_MAX)
         return failure_bad_request(&call->failure, call->arena, "description has more than %d bytes",
                                    CREDENTIAL_TEXT_MAX);
@@ -230,22 +230,22 @@ void rest_kubeconfig(struct call *call, const char *id)
 {
     struct json *answer = json_new_object(call->arena), *doc = NULL;
     bool admin = access_is_admin(&call->who);
-    const char *user = call->who.user;
+    const char *user = call->who.user, *asked;
     bool own;
 
     (void)id;
-    if ((call->req->body.len && rest_body(call, &doc) < 0)) {
+    if ((call->req->body.len && rest_body(call, &doc) < 0) || rest_string(call, doc, "user", &asked) < 0) {
         rest_fail(call);
         return;
     }
-    own = !json_get_string(doc, "user") || streq(json_get_string(doc, "user"), user);
+    own = !asked || streq(asked, user);
     if (!own && !admin) {
         failure_set(&call->failure, call->arena, 403, "Forbidden",
                     "only an admin makes kubeconfigs for other users");
         rest_fail(call);
         return;
     }
-    if ((!own && rest_user_name(call, json_get_string(doc, "user"), &user) < 0) ||
+    if ((!own && rest_user_name(call, asked, &user) < 0) ||
         rest_write_kubeconfig(call, user, own ? own_groups(call) : json_new_array(call->arena),
                               own && admin ? "default" : user, NULL, answer) < 0)
         rest_fail(call);

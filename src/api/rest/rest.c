@@ -25,6 +25,45 @@ int rest_body(struct call *call, struct json **ret)
     return failure_bad_request(&call->failure, call->arena, "the body could not be read: %s", err.msg);
 }
 
+static bool is_absent(const struct json *value)
+{
+    return !value || json_is(value, JSON_NULL);
+}
+
+int rest_string(struct call *call, const struct json *doc, const char *key, const char **ret)
+{
+    const struct json *value = json_get(doc, key);
+
+    *ret = json_string(value);
+    if (*ret || is_absent(value))
+        return 0;
+    return failure_bad_request(&call->failure, call->arena, "%s must be a string", key);
+}
+
+int rest_bool(struct call *call, const struct json *doc, const char *key, bool *ret)
+{
+    const struct json *value = json_get(doc, key);
+
+    if (json_is(value, JSON_BOOL))
+        *ret = json_bool(value);
+    else if (!is_absent(value))
+        return failure_bad_request(&call->failure, call->arena, "%s must be true or false", key);
+    return 0;
+}
+
+int rest_int(struct call *call, const struct json *doc, const char *key, int64_t max, int64_t *ret)
+{
+    const struct json *value = json_get(doc, key);
+
+    if (is_absent(value))
+        return 0;
+    *ret = json_int(value, 0);
+    if (json_is(value, JSON_INT) && *ret >= 1 && *ret <= max)
+        return 0;
+    return failure_bad_request(&call->failure, call->arena, "%s must be a whole number from 1 to %lld", key,
+                               (long long)max);
+}
+
 void rest_reply(struct call *call, int status, const struct json *doc)
 {
     call->no_store = true;

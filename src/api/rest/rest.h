@@ -93,3 +93,9 @@ void rest_render(struct call *call, const char *id);
 
 /* The body as one JSON or YAML object. */
 int rest_body(struct call *call, struct json **ret);
+/* A member of the body. One of another type is refused; one that is absent or null leaves *ret as it was, a
+ * string NULL. */
+int rest_string(struct call *call, const struct json *doc, const char *key, const char **ret);
+int rest_bool(struct call *call, const struct json *doc, const char *key, bool *ret);
+int rest_int(struct call *call, const struct json *doc, const char *key, int64_t max,
+             int64_t *ret); /* from 1 */

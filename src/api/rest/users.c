@@ -130,8 +130,9 @@ void rest_users_add(struct call *call, const char *id)
     int found;
 
     (void)id;
-    if (rest_body(call, &doc) < 0 || rest_user_name(call, json_get_string(doc, "name"), &name) < 0 ||
-        rest_groups(call, json_get(doc, "groups"), &groups) < 0 || check_room(call) < 0) {
+    if (rest_body(call, &doc) < 0 || rest_string(call, doc, "name", &name) < 0 ||
+        rest_user_name(call, name, &name) < 0 || rest_groups(call, json_get(doc, "groups"), &groups) < 0 ||
+        check_room(call) < 0) {
         rest_fail(call);
         return;
     }
@@ -288,9 +289,10 @@ static int check_not_self(struct call *call, const char *name)
 void rest_users_change(struct call *call, const char *id)
 {
     struct json *doc, *record, *groups;
+    bool disabled = false;
 
     if (rest_body(call, &doc) < 0 || rest_groups(call, json_get(doc, "groups"), &groups) < 0 ||
-        check_not_self(call, id) < 0) {
+        rest_bool(call, doc, "disabled", &disabled) < 0 || check_not_self(call, id) < 0) {
         rest_fail(call);
         return;
     }
@@ -303,8 +305,8 @@ void rest_users_change(struct call *call, const char *id)
     json_remove(record, "removed");
     if (json_get(doc, "groups"))
         json_set(call->arena, record, "groups", *groups);
-    if (json_get(doc, "disabled"))
-        json_set_bool(call->arena, record, "disabled", json_bool(json_get(doc, "disabled")));
+    if (json_is(json_get(doc, "disabled"), JSON_BOOL))
+        json_set_bool(call->arena, record, "disabled", disabled);
     keep_record(call, id, record);
     if (user_is_disabled(record))
         api_cut(call->api, id, NULL);
