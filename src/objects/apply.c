@@ -231,6 +231,7 @@ static int apply_run(struct apply *apply, struct json **ret)
     if (!mine)
         mine = managers_add(&apply->managers, apply->me);
     mine->set = set;
+    mine->wrote = true;
     mine->api_version = apply->me.api_version;
     if (!set_is_empty(&last))
         merged = prune(apply, &merged, &last);

@@ -8,6 +8,7 @@ struct manager {
     const char *name, *api_version, *subresource; /* subresource is "" for none */
     const char *time;                             /* RFC 3339; NULL: none */
     bool applied;                                 /* operation Apply, else Update */
+    bool wrote;                                   /* this write is its own */
     struct json set;
 };
 
@@ -19,7 +20,8 @@ struct managers {
 
 /* From metadata.managedFields (NULL: none). False: it is not what it should be; managers is empty then. */
 bool managers_read(struct managers *managers, const struct json *managed_fields);
-/* Replaces doc's metadata.managedFields; without managers it has none. */
+/* Replaces doc's metadata.managedFields; without managers it has none. The oldest are forgotten where there
+ * are more than SCHEMA_MANAGERS_MAX, or fields of more than SCHEMA_MANAGED_BYTES; never whose write it is. */
 void managers_write(struct managers *managers, struct json *doc);
 struct manager *managers_find(const struct managers *managers, const struct manager *like); /* NULL: absent */
 struct manager *managers_add(struct managers *managers, struct manager manager);

@@ -98,6 +98,52 @@ static int manager_cmp(const void *a, const void *b)
     return cmp ? cmp : strcmp(x->subresource, y->subresource);
 }
 
+static int older(const void *a, const void *b)
+{
+    const struct manager *x = *(struct manager *const *)a, *y = *(struct manager *const *)b;
+    int cmp = text_cmp(x->time, y->time);
+
+    return cmp ? cmp : strcmp(x->name, y->name);
+}
+
+/* About as many as its text has. */
+static size_t set_bytes(const struct json *set)
+{
+    size_t bytes = 2;
+
+    JSON_EACH_MEMBER(set, it)
+        bytes += it->key_len + 4 + set_bytes(&it->value);
+    return bytes;
+}
+
+/* Each manager's fields may be all of the object's: those of many are many times as much as it holds itself.
+ * The oldest are forgotten where they are too many or too much. */
+static void forget_oldest(struct managers *managers)
+{
+    struct manager **others = arena_alloc(managers->arena, (managers->len + 1) * sizeof(struct manager *));
+    size_t count = 0, bytes = 0, left = SCHEMA_MANAGERS_MAX, kept = 0;
+
+    for (size_t i = 0; i < managers->len; i++) {
+        if (managers->v[i].wrote)
+            left--;
+        else
+            others[count++] = &managers->v[i];
+    }
+    qsort(others, count, sizeof(struct manager *), older);
+    while (count && left) { /* from the newest */
+        bytes += set_bytes(&others[count - 1]->set);
+        if (bytes > SCHEMA_MANAGED_BYTES)
+            break;
+        count--, left--;
+    }
+    for (size_t i = 0; i < count; i++)
+        others[i]->set = (struct json){.type = JSON_OBJECT};
+    for (size_t i = 0; i < managers->len; i++)
+        if (!set_is_empty(&managers->v[i].set))
+            managers->v[kept++] = managers->v[i];
+    managers->len = kept;
+}
+
 void managers_write(struct managers *managers, struct json *doc)
 {
     struct arena *arena = managers->arena;
@@ -110,6 +156,8 @@ void managers_write(struct managers *managers, struct json *doc)
         if (!set_is_empty(&managers->v[i].set))
             managers->v[kept++] = managers->v[i];
     managers->len = kept;
+    forget_oldest(managers);
+    kept = managers->len;
     if (!kept) {
         json_remove(meta, "managedFields");
         return;
@@ -117,8 +165,7 @@ void managers_write(struct managers *managers, struct json *doc)
     if (kept > 1)
         qsort(managers->v, kept, sizeof(*managers->v), manager_cmp);
     list = json_set_array(arena, meta, "managedFields");
-    /* those that applied longest ago come first, and are forgotten where there are too many */
-    for (size_t i = kept > SCHEMA_MANAGERS_MAX ? kept - SCHEMA_MANAGERS_MAX : 0; i < kept; i++) {
+    for (size_t i = 0; i < kept; i++) {
         const struct manager *m = &managers->v[i];
         struct json *entry = json_push_object(arena, list);
 
@@ -146,14 +193,6 @@ void managers_lose(struct managers *managers, const struct manager *except, cons
         if (m != except)
             m->set = set_combine(managers->arena, &m->set, fields, SET_DIFFERENCE);
     }
-}
-
-static int older(const void *a, const void *b)
-{
-    const struct manager *x = *(struct manager *const *)a, *y = *(struct manager *const *)b;
-    int cmp = text_cmp(x->time, y->time);
-
-    return cmp ? cmp : strcmp(x->name, y->name);
 }
 
 /* The oldest become one entry for each version; the first of a version stays itself until there is a
@@ -236,13 +275,15 @@ static void take_fields(struct managers *managers, const struct apply_request *r
         .api_version = request->api_version,
         .subresource = request->subresource,
         .time = request->now,
+        .wrote = true,
         .set = *fields,
     };
-    struct manager *mine;
+    struct manager *mine = managers_find(managers, &me);
 
+    if (mine)
+        mine->wrote = true;
     if (set_is_empty(fields))
         return;
-    mine = managers_find(managers, &me);
     if (!mine) {
         managers_add(managers, me);
         return;

@@ -76,8 +76,9 @@ struct schema_report {
 #define SCHEMA_SHORT_MAX      1000 /* of variables, ports, mounts, volumes, tolerations, owners and the like */
 #define SCHEMA_CONTAINERS_MAX 100  /* of a pod, and as many init containers */
 #define SCHEMA_MANAGERS_MAX   100  /* of an object: each write goes through the fields of all of them */
-#define SCHEMA_RESOURCES_MAX  100  /* names of resources in one list of amounts */
-#define SCHEMA_VALUES_MAX     100000 /* items and members of all its lists, maps and messages together */
+#define SCHEMA_MANAGED_BYTES  (1 << 20) /* of the fields of those that did not make the last write */
+#define SCHEMA_RESOURCES_MAX  100       /* names of resources in one list of amounts */
+#define SCHEMA_VALUES_MAX     100000    /* items and members of all its lists, maps and messages together */
 
 /* ERR_INVALID with the path where an object holds more than that, before anything is made of it.
  * Checks types (a string where a number should be: ERR_INVALID, worded as Kubernetes' decoder does:

@@ -413,6 +413,47 @@ static void test_more_than_ten_update_managers_are_merged(void **state)
     assert_string_equal(owns(&w, "m12", "Update"), "{'f:data':{'f:k12':{}}}");
 }
 
+static void test_the_oldest_managers_fields_are_forgotten_beyond_a_mebibyte(void **state)
+{
+    CLEANUP(world_done) struct world w = {.kind = "ConfigMap"};
+    CLEANUP(buf_done) struct buf body = {0};
+    CLEANUP(buf_done) struct buf text = {0};
+    const struct json *managers;
+
+    (void)state;
+    buf_puts(&body, "'metadata':{'name':'c'},'data':{'k':'1'");
+    for (int i = 0; i < 20000; i++)
+        buf_printf(&body, ",'key-%05d':'1'", i);
+    buf_add(&body, "}", 2);
+    for (int i = 0; i < 12; i++) { /* each has about 330 KiB of fields, all of them the same */
+        w.now = arena_printf(&w.arena, "2026-01-01T00:00:%02dZ", i % 6); /* also of a clock that was set */
+        applies(&w, arena_printf(&w.arena, "m%02d", i), false, body.data);
+        assert_string_not_equal(owns(&w, arena_printf(&w.arena, "m%02d", i), "Apply"), "");
+    }
+    managers = json_at(w.live, "metadata.managedFields");
+    assert_int_equal(json_len(managers), 4); /* three make up a mebibyte, and who writes */
+    json_write(&text, managers);
+    assert_in_range(text.len, 1 << 20, 3 << 19);
+    assert_string_equal(owns(&w, "m00", "Apply"), "");
+    applies(&w, "m11", false, "'metadata':{'name':'c'},'data':{'k':'1'}"); /* others own the rest as well */
+    assert_int_equal(json_len(json_at(w.live, "data")), 20001);
+}
+
+static void test_a_manager_of_much_keeps_its_own_fields(void **state)
+{
+    CLEANUP(world_done) struct world w = {.kind = "ConfigMap"};
+    CLEANUP(buf_done) struct buf body = {0};
+
+    (void)state;
+    buf_puts(&body, "'metadata':{'name':'c'},'data':{'k':'1'");
+    for (int i = 0; i < 30000; i++)
+        buf_printf(&body, ",'key-%05d-%040d':'1'", i, i);
+    buf_add(&body, "}", 2);
+    update(&w, "big", body.data);
+    update(&w, "big", body.data); /* changes nothing */
+    assert_string_not_equal(owns(&w, "big", "Update"), "");
+}
+
 static void test_status_is_another_subresource(void **state)
 {
     CLEANUP(world_done) struct world w = {0};
@@ -532,6 +573,8 @@ int main(void)
         cmocka_unit_test(test_broken_managers_are_ignored),
         cmocka_unit_test(test_kubectl_takes_over_what_client_side_apply_set),
         cmocka_unit_test(test_more_than_ten_update_managers_are_merged),
+        cmocka_unit_test(test_the_oldest_managers_fields_are_forgotten_beyond_a_mebibyte),
+        cmocka_unit_test(test_a_manager_of_much_keeps_its_own_fields),
         cmocka_unit_test(test_status_is_another_subresource),
         cmocka_unit_test(test_bad_configurations_are_refused),
         cmocka_unit_test(test_results_share_nothing_with_their_sources),
