@@ -202,13 +202,14 @@ static const char *home_of(struct looks *looks, struct arena *arena, const char 
 
 const char *library_home(struct looks *looks, struct arena *arena, const char *user, const char *folder)
 {
-    int64_t deadline = clock_monotonic() + LOOK_MS * NSEC_PER_MSEC;
     struct folder_look *look;
+    int64_t deadline;
     const char *home;
     bool there;
 
     if (!user || !*user || streq(user, "system:admin"))
         user = "root";
+    deadline = train_looks_deadline(looks, user);
     home = strlen(user) < LOGIN_NAME_MAX ? home_of(looks, arena, user, deadline) : NULL;
     if (!home)
         return NULL;

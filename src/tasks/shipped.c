@@ -189,7 +189,7 @@ static int ship(struct tasks *tasks, const struct shipped *template, struct err 
     bool new = !before.s;
     struct written written;
 
-    if (str_is(before, EDITION))
+    if (!new &&str_is(before, EDITION))
         return 0;
     store_value_set(tasks->store, SHIPPED_TABLE, template->name, STR(EDITION));
     if (object)

@@ -270,11 +270,14 @@ static int make_objects(struct submission *s, const struct buf *text)
     return request->dry_run ? 0 : make_all(s->tasks, request, docs, &s->filled, &s->made);
 }
 
+/* The answer may end the request, and s with it. */
 static void submit_end(struct submission *s, int result)
 {
+    struct object *definition = s->definition, *template = s->template;
+
     s->done(s->arg, result, &s->made);
-    object_unref(s->definition);
-    object_unref(s->template);
+    object_unref(definition);
+    object_unref(template);
 }
 
 static void submit_on_hidden(void *arg, int result, struct buf *text)

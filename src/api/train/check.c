@@ -248,8 +248,7 @@ static int refuse(const struct write *write, const struct err *err)
 int train_admit(void *arg, const struct write *write, const struct kind *kind, const char *ns,
                 struct json *doc, const struct object *old)
 {
-    struct checking c = {
-        .train = arg, .arena = write->arena, .deadline = clock_monotonic() + LOOK_MS * NSEC_PER_MSEC};
+    struct checking c = {.train = arg, .arena = write->arena};
     struct training_facts facts = {.arg = &c, .port = check_port};
     struct json *spec = json_get(doc, "spec");
     struct err err = {0};
@@ -261,6 +260,7 @@ int train_admit(void *arg, const struct write *write, const struct kind *kind, c
     if (c.train->config.queue)
         queue_room(c.train->config.queue, &facts.room);
     facts.low_ports = access_is_admin(write->who);
+    c.deadline = train_looks_deadline(c.train->looks, write->who->user);
     known = find_person(&c, write->who, &c.person);
     if (known < 0) {
         err_set(&err, ERR_UNAVAILABLE, "the account of '%s' cannot be looked up now; try again later",

@@ -80,6 +80,19 @@ static void count_hanging(struct looks *looks, const char *who, int by)
         map_remove(looks->hanging, str_from(who));
 }
 
+int64_t train_looks_deadline(struct looks *looks, const char *who)
+{
+    int64_t ms = LOOK_MS;
+
+    pthread_mutex_lock(&looks->lock);
+    if (map_get(looks->hanging, str_from(who)))
+        ms = LOOK_HANGING_MS;
+    else if (map_len(looks->hanging) > 0)
+        ms = LOOK_OTHERS_MS;
+    pthread_mutex_unlock(&looks->lock);
+    return clock_monotonic() + ms * NSEC_PER_MSEC;
+}
+
 static void *look_thread(void *arg)
 {
     struct look *look = arg;
