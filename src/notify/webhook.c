@@ -218,6 +218,15 @@ static void add_address(struct lookup *lookup, const struct addrinfo *it, int *c
     buf_printf(&lookup->entry, "%s%s", (*count)++ ? "," : "", text);
 }
 
+/* Names below localhost are this machine, whatever a name server says (RFC 6761). */
+static bool is_local(const char *host)
+{
+    static const char suffix[] = ".localhost";
+    size_t len = strlen(host);
+
+    return len >= sizeof(suffix) && strcasecmp(host + len - (sizeof(suffix) - 1), suffix) == 0;
+}
+
 /* In a thread. */
 static void look_up(void *work)
 {
@@ -225,7 +234,7 @@ static void look_up(void *work)
     struct addrinfo hints = {.ai_flags = AI_ADDRCONFIG, .ai_socktype = SOCK_STREAM}, *list = NULL;
     int count = 0;
 
-    if (getaddrinfo(lookup->host, NULL, &hints, &list) != 0)
+    if (getaddrinfo(is_local(lookup->host) ? "localhost" : lookup->host, NULL, &hints, &list) != 0)
         return;
     buf_printf(&lookup->entry, "+%s:%s:", lookup->host, lookup->port);
     for (const struct addrinfo *it = list; it; it = it->ai_next)
