@@ -365,6 +365,8 @@ static int decode_map_entry(struct decoder *d, const struct schema_field *field,
     key = input_str(parts[1].bytes);
     if (!utf8_valid(key))
         return bad(d, "key is not UTF-8");
+    if (key.len && memchr(key.s, '\0', key.len))
+        return bad(d, "a key holds a NUL byte");
     if (parts[2].number == 0)
         parts[2].wire = wire_of(field);
     if (decode_value(d, field, &parts[2], &value, depth) < 0)
