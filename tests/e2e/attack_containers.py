@@ -263,6 +263,7 @@ def answer_of(sock):
         return int(text.split()[1]), text + (lines.read(length) if length else b"")
 
 
+@pytest.mark.plain  # about times
 def test_connections_for_files_have_a_share_and_hold_up_nobody(node):
     times, over = [], threading.Event()
 

@@ -111,6 +111,7 @@ def test_unfinished_bodies_of_one_user_leave_room_for_the_others(server):
         assert quick(server) < 0.1
 
 
+@pytest.mark.plain  # about times
 @ROOT_ONLY
 def test_idle_connections_of_one_user_lock_nobody_out(server):
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 9000:

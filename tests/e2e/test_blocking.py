@@ -83,6 +83,7 @@ class Pulse:
         assert max(self.times) < 0.5 * harness.PATIENCE
 
 
+@pytest.mark.plain  # about times
 def test_a_silent_name_server(server):
     token = server.post("/v1/tokens", {"user": "ann"})["token"]
     with Pulse(server) as pulse:
@@ -99,6 +100,7 @@ def submit(server, **more):
     return server.request("POST", "/v1/train", {"job_name": "net", "dockerImage": "host", **more})
 
 
+@pytest.mark.plain  # about times
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts")
 def test_a_folder_whose_server_is_away(server, tmp_path):
     try:
@@ -117,6 +119,7 @@ def test_a_folder_whose_server_is_away(server, tmp_path):
         away.close()
 
 
+@pytest.mark.plain  # about times
 def test_a_directory_service_that_does_not_answer(server):
     """The account of whoever submits; who asks over the socket as root is known without it."""
     harness.wait(lambda: submit(server, command=["true"]).code != 503, "what hung before is over")

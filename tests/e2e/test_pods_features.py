@@ -135,6 +135,7 @@ def test_files_of_maps_and_secrets_change_at_once(node):
     assert node.kubectl("exec", "watcher", "--", "ls", "/m").ok().split() == ["a", "c"]
 
 
+@pytest.mark.plain  # about times
 def test_thousands_of_files_do_not_hold_the_loop(node):
     """Written when five pods start, and again when the map changes: in threads."""
     keys = {f"key-{i}": "x" for i in range(15000)}
