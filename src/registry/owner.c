@@ -54,16 +54,21 @@ static struct json *need_place(struct arena *arena, struct json *doc, const char
     return json_is(template, JSON_OBJECT) ? json_need_object(arena, template, "metadata") : NULL;
 }
 
+/* A document that lacks the place (a Job without its template) is refused by the rules, later. */
+static void write_label(const struct write *write, struct json *doc, const char *place, const char *user)
+{
+    struct json *meta = need_place(write->arena, doc, place);
+    struct json *labels = meta ? json_need_object(write->arena, meta, "labels") : NULL;
+
+    if (labels)
+        json_set_string(write->arena, labels, USER_LABEL, user);
+}
+
 static void write_labels(const struct write *write, const struct kind *kind, struct json *doc,
                          const char *user)
 {
-    for (size_t i = 0; i < place_count(kind) && fits_label(user); i++) {
-        struct json *meta = need_place(write->arena, doc, places[i]);
-        struct json *labels = meta ? json_need_object(write->arena, meta, "labels") : NULL;
-
-        if (labels)
-            json_set_string(write->arena, labels, USER_LABEL, user);
-    }
+    for (size_t i = 0; i < place_count(kind) && fits_label(user); i++)
+        write_label(write, doc, places[i], user);
 }
 
 static int refuse(const struct write *write, const struct kind *kind, const struct json *doc,
@@ -181,9 +186,7 @@ int owner_carry(const struct write *write, const struct kind *kind, struct json 
             continue;
         if (*now)
             return refuse(write, kind, doc, now, *was ? was : owner ? owner : ADMIN_USER);
-        json_set_string(write->arena,
-                        json_need_object(write->arena, need_place(write->arena, doc, places[i]), "labels"),
-                        USER_LABEL, was);
+        write_label(write, doc, places[i], was);
     }
     return 0;
 }

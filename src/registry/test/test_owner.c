@@ -228,6 +228,23 @@ static void test_a_label_that_is_left_out_stays(void **state)
     assert_string_equal(label_get(object_json(pod, &f->arena), "a"), "c");
 }
 
+static void test_a_job_without_its_template_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    const struct object *job = must_create(f, &f->ann, KIND_JOB, JOB("", ""));
+    struct write write = write_as(f, &f->ann);
+    struct written written;
+
+    assert_int_equal(patch(f, &f->ann, job, "spec: {template: null}", &job), -1);
+    assert_int_equal(f->failure.code, 422);
+    assert_int_equal(registry_update(f->registry, &write, job->kind, "lab", "x",
+                                     yaml(f, "{metadata: {name: x}, spec: {}}"), &written),
+                     -1);
+    assert_int_equal(f->failure.code, 422);
+    assert_int_equal(patch(f, &f->ann, job, "spec: null", &job), -1);
+    assert_int_equal(f->failure.code, 422);
+}
+
 static void test_what_an_admin_gave_away_stays_given(void **state)
 {
     struct fixture *f = *state;
@@ -303,6 +320,7 @@ int main(void)
         T(test_a_relabel_to_another_user_is_refused),
         T(test_a_relabel_by_way_of_status_is_refused),
         T(test_a_label_that_is_left_out_stays),
+        T(test_a_job_without_its_template_is_refused),
         T(test_what_an_admin_gave_away_stays_given),
         T(test_what_a_controller_makes_is_whose_its_owner_is),
         T(test_work_made_for_what_an_admin_gave_away_is_theirs),
