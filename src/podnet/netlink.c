@@ -14,6 +14,7 @@
 
 #define NL_BUFFER_BYTES (8 << 20)
 #define READ_MAX        (256 << 10) /* dumps come in pieces of at most this */
+#define DUMP_READINGS   16          /* of a table that changes while it is read */
 
 void nl_end(struct nl_batch *batch)
 {
@@ -142,8 +143,8 @@ int nl_send(int fd, struct nl_batch *batch, uint32_t *ret_failed, struct err *er
     return 0;
 }
 
-/* One reading of a dump: 1 when the table changed meanwhile. */
-static int read_dump(int fd, char *data, nl_fn fn, void *arg, struct err *err)
+/* One reading of a dump into ret: 1 when the table changed meanwhile. */
+static int read_dump(int fd, char *data, struct buf *ret, struct err *err)
 {
     bool changed = false;
 
@@ -165,21 +166,34 @@ static int read_dump(int fd, char *data, nl_fn fn, void *arg, struct err *err)
                 return changed;
             if (is_error(msg))
                 return set_error(msg, err);
-            fn(arg, msg);
+            buf_str(ret, (struct str){(const char *)msg, msg->nlmsg_len});
+            while (ret->len % NLMSG_ALIGNTO)
+                buf_putc(ret, 0);
         }
     }
 }
 
-/* A changed table is not read again: the callers look for what is theirs, and nobody else changes that. */
+/* The kernel counts its way through a table: when somebody else's entry goes while it is read, one of ours
+ * may be left out. So it is read again until it stood still, or has been read often enough. */
 int nl_dump(int fd, struct nl_batch *batch, nl_fn fn, void *arg, struct err *err)
 {
     CLEANUP(free) char *data = mem_alloc(READ_MAX);
-    int status = send_all(fd, batch, err);
+    CLEANUP(buf_done) struct buf answer = {0};
+    int changed = 1, left;
 
+    for (int i = 0; changed == 1 && i < DUMP_READINGS; i++) {
+        buf_clear(&answer);
+        if (send_all(fd, batch, err) < 0 || (changed = read_dump(fd, data, &answer, err)) < 0) {
+            clear(batch);
+            return -1;
+        }
+    }
     clear(batch);
-    if (status < 0)
-        return -1;
-    return read_dump(fd, data, fn, arg, err) < 0 ? -1 : 0;
+    left = (int)answer.len;
+    for (const struct nlmsghdr *msg = (void *)answer.data; left > 0 && mnl_nlmsg_ok(msg, left);
+         msg = mnl_nlmsg_next(msg, &left))
+        fn(arg, msg);
+    return 0;
 }
 
 bool nl_attrs(const struct nlmsghdr *msg, size_t head_len, const struct nlattr **table, uint16_t max)

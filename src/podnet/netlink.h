@@ -36,7 +36,8 @@ int nl_open(int protocol, struct err *err);
 /* Sends the batch and reads all answers; empties it. Fails with the first error, in the kernel's words where
  * it has some; err->sys is the errno. *ret_failed (may be NULL) gets the place of that message, from 0. */
 int nl_send(int fd, struct nl_batch *batch, uint32_t *ret_failed, struct err *err);
-/* Sends the one message of the batch, a dump, and calls fn for each message of the answer. */
+/* Sends the one message of the batch, a dump, and calls fn for each message of the answer: of one reading in
+ * which the table did not change, as far as that can be had. */
 typedef void (*nl_fn)(void *arg, const struct nlmsghdr *msg);
 int nl_dump(int fd, struct nl_batch *batch, nl_fn fn, void *arg, struct err *err);
 

@@ -10,6 +10,8 @@
 #include "podnet/test/box.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -116,6 +118,66 @@ static void test_rules_that_somebody_flushed_are_made_again(void **state)
     close(server);
     close(nf);
     destroy_net(net);
+}
+
+#define OWN_LINKS   60
+#define CROWD_LINKS 40
+
+struct crowd {
+    pthread_t thread;
+    atomic_bool over;
+};
+
+/* Links of others come and go. */
+static void *crowd_run(void *arg)
+{
+    struct crowd *crowd = arg;
+    int rt = nl_open(NETLINK_ROUTE, NULL);
+    char name[IF_NAMESIZE];
+
+    while (!crowd->over) {
+        for (int i = 0; i < CROWD_LINKS; i++) {
+            snprintf(name, sizeof(name), "other%d", i);
+            (void)link_bridge_add(rt, name, 0x0a010000 + (uint32_t)i, 1500, NULL);
+        }
+        for (int i = 0; i < CROWD_LINKS; i++) {
+            snprintf(name, sizeof(name), "other%d", i);
+            (void)link_del(rt, 0, name, NULL);
+        }
+    }
+    close(rt);
+    return NULL;
+}
+
+static void test_a_list_leaves_out_nothing_while_others_change_theirs(void **state)
+{
+    int rt = nl_open(NETLINK_ROUTE, NULL);
+    struct crowd crowd = {0};
+    char name[IF_NAMESIZE];
+
+    (void)state;
+    for (int i = 0; i < OWN_LINKS; i++) {
+        snprintf(name, sizeof(name), "own%d", i);
+        assert_int_equal(link_bridge_add(rt, name, 0x0a020000 + (uint32_t)i, 1500, NULL), 0);
+    }
+    assert_int_equal(pthread_create(&crowd.thread, NULL, crowd_run, &crowd), 0);
+    for (int round = 0; round < 200; round++) {
+        struct links links = {0};
+        int found = 0;
+
+        assert_int_equal(link_list(rt, &links, NULL), 0);
+        VEC_EACH(&links, it)
+            found += starts_with(it->name, "own");
+        vec_done(&links);
+        assert_int_equal(found, OWN_LINKS);
+    }
+    crowd.over = true;
+    pthread_join(crowd.thread, NULL);
+    for (int i = 0; i < OWN_LINKS; i++) {
+        snprintf(name, sizeof(name), "own%d", i);
+        assert_int_equal(link_del(rt, 0, name, NULL), 0);
+    }
+    close(rt);
 }
 
 static void test_strays_are_removed_at_start(void **state)
@@ -310,6 +372,8 @@ int main(void)
         cmocka_unit_test(test_two_hundred_pods_come_and_go),
         cmocka_unit_test(test_everything_is_found_again_after_a_restart),
         cmocka_unit_test(test_rules_that_somebody_flushed_are_made_again),
+        cmocka_unit_test(test_a_list_leaves_out_nothing_while_others_change_theirs),
+        cmocka_unit_test(test_a_list_leaves_out_nothing_while_others_change_theirs),
         cmocka_unit_test(test_strays_are_removed_at_start),
         cmocka_unit_test(test_destroy_leaves_nothing),
         cmocka_unit_test(test_slirp_pod_has_a_network_and_ports),
