@@ -26,6 +26,7 @@
 #define GROUPS_MAX  256
 #define TAIL_BYTES  4096 /* of the output, of which the last line is shown */
 #define ENV_MAX     32
+#define PIPE_BYTES  (64 << 10) /* what a pipe holds */
 
 struct program_account {
     uid_t uid;
@@ -187,15 +188,20 @@ static void keep_tail(struct program *program, const char *data, size_t len)
     program->tail_len += len;
 }
 
-/* What has been written and not read. */
+/* What has been written and not read, a pipe's worth at most: a program that never stops writing has a
+ * deadline like others. */
 static void read_output(struct program *program, int *out)
 {
     char data[4096];
-    ssize_t n;
+    ssize_t n = 0;
 
-    while ((n = read(*out, data, sizeof(data))) > 0)
+    for (size_t got = 0; got < PIPE_BYTES; got += (size_t)n) {
+        n = read(*out, data, sizeof(data));
+        if (n <= 0)
+            break;
         keep_tail(program, data, (size_t)n);
-    if (n == 0 || (errno != EAGAIN && errno != EINTR))
+    }
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         fd_close(take_fd(out));
 }
 
@@ -291,6 +297,10 @@ static void program_run(struct program *program)
     fd_close(in);
     fd_close(out);
     kill(-pid, SIGKILL); /* and what it left behind */
+    /* Not under the lock: one that hangs in the kernel (a home folder whose server is gone) dies late, and
+     * the loop may want to cancel it meanwhile. */
+    while (waitid(P_PID, (id_t)pid, &(siginfo_t){0}, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+        ;
     pthread_mutex_lock(&program->lock);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;

@@ -97,6 +97,15 @@ static void test_what_takes_too_long_is_killed(void **state)
     assert_true(clock_monotonic() - start_ns < 20 * NSEC_PER_SEC);
 }
 
+static void test_what_never_stops_writing_is_killed(void **state)
+{
+    struct fixture *f = *state;
+
+    run(f, "while :; do cat /dev/zero; done", "", 1);
+    assert_int_equal(f->end.status, -1);
+    assert_true(starts_with(f->end.why, "took longer than 1 s"));
+}
+
 static void test_what_it_leaves_behind_is_not_waited_for(void **state)
 {
     struct fixture *f = *state;
@@ -144,6 +153,7 @@ int main(void)
         CASE(test_much_input_that_nobody_reads_is_fine),
         CASE(test_the_last_line_says_why),
         CASE(test_what_takes_too_long_is_killed),
+        CASE(test_what_never_stops_writing_is_killed),
         CASE(test_what_it_leaves_behind_is_not_waited_for),
         CASE(test_who_has_no_account_runs_nothing),
         CASE(test_root_runs_nothing),
