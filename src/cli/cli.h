@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/vec.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -115,13 +116,21 @@ void program_usage(FILE *out);
 
 /* ---- saying ---- */
 
-/* "berth: SENTENCE" on stderr. Returns `code`, so that a verb can `return cli_fail(...)`. */
+/* What others put into objects must not steer the terminal of whoever reads it: control characters but line
+ * ends and tabs become '?'. */
+void text_tame(char *text, size_t len);
+void doc_tame(struct json *doc); /* all its strings, in place */
+/* printf of a text that is tamed. */
+void cli_say(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cli_vsay(FILE *out, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+/* "berth: SENTENCE" on stderr, tamed. Returns `code`, so that a verb can `return cli_fail(...)`. */
 int cli_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int cli_usage_error(const struct verb *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- the daemon ---- */
 
-/* An answer of the daemon; in cli->arena. */
+/* An answer of the daemon; in cli->arena. Its document is tamed where stdout is a terminal: what goes into
+ * files and pipes is as it is. */
 struct reply {
     int status;
     struct json *doc; /* NULL: no JSON */

@@ -29,7 +29,7 @@ int cli_fail(int code, const char *fmt, ...)
     fflush(stdout);
     fputs("berth: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    cli_vsay(stderr, fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
     return code;
@@ -191,6 +191,8 @@ int cli_try(struct cli *cli, const struct call *call, struct reply *ret, struct 
             answer.body.len};
         if (is_json(&answer))
             result = json_parse(ret->text, &cli->arena, &ret->doc, NULL, err);
+        if (ret->doc && isatty(STDOUT_FILENO))
+            doc_tame(ret->doc);
     }
     client_answer_done(&answer);
     return result;

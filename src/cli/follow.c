@@ -60,7 +60,7 @@ static void say_state(struct cli *cli, const struct json *job, struct buf *last)
         buf_printf(&text, ": %s", json_get_string(job, "reason"));
     if (last->len && str_eq(buf_view(last), buf_view(&text)))
         return;
-    fprintf(stderr, "== %s%s%s\n", text.data,
+    cli_say(stderr, "== %s%s%s\n", text.data,
             waits(state) && json_string(json_get(job, "startEstimate")) ? "; starts " : "",
             waits(state) && json_string(json_get(job, "startEstimate"))
                 ? view_until(cli, json_get(job, "startEstimate"), NULL, NULL)
@@ -115,7 +115,7 @@ int follow_job(struct cli *cli, const char *id, const char *name, bool quiet)
     if (!state)
         return cli_fail(CLI_FAILED, "the daemon's answer has no state");
     if (!quiet || !streq(state, "Succeeded"))
-        fprintf(stderr, "== %s %s%s%s\n", name, state, json_get_string(job.doc, "reason") ? ": " : "",
+        cli_say(stderr, "== %s %s%s%s\n", name, state, json_get_string(job.doc, "reason") ? ": " : "",
                 json_string_or(json_get(job.doc, "reason"), ""));
     return !is_over(state) || streq(state, "Succeeded") ? CLI_OK : CLI_FAILED;
 }

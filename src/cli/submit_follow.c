@@ -145,7 +145,7 @@ static void show_events(struct follow *f)
         const char *message = json_string_or(json_get(*it, "message"), "");
 
         if (is_new(f, message))
-            fprintf(stderr, "   %s: %s\n", json_string_or(json_get(*it, "reason"), ""), message);
+            cli_say(stderr, "   %s: %s\n", json_string_or(json_get(*it, "reason"), ""), message);
     }
     vec_done(&events);
 }
@@ -242,12 +242,12 @@ static int say_end(struct follow *f, const struct json *pod, const struct json *
     }
     code = failed_container(pod, &container);
     if (code)
-        printf("== job %s: Failed: container %s ended with status %d (%s)\n", f->name,
-               json_string_or(json_get(container, "name"), ""), code,
-               json_string_or(json_at(container, "state.terminated.reason"), "Error"));
+        cli_say(stdout, "== job %s: Failed: container %s ended with status %d (%s)\n", f->name,
+                json_string_or(json_get(container, "name"), ""), code,
+                json_string_or(json_at(container, "state.terminated.reason"), "Error"));
     else
-        printf("== job %s: Failed: %s\n", f->name,
-               json_string_or(json_get(how, "message"), json_string_or(json_get(how, "reason"), "")));
+        cli_say(stdout, "== job %s: Failed: %s\n", f->name,
+                json_string_or(json_get(how, "message"), json_string_or(json_get(how, "reason"), "")));
     return code ? code : CLI_FAILED;
 }
 

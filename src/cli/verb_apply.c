@@ -24,10 +24,10 @@ static void print_item(struct apply *apply, const char *file, size_t number, con
     const char *title = item_title(apply->cli, item);
 
     JSON_EACH(json_get(item, "warnings"), it)
-        fprintf(stderr, "warning: %s:doc %zu: %s\n", file, number, json_string_or(it, ""));
+        cli_say(stderr, "warning: %s:doc %zu: %s\n", file, number, json_string_or(it, ""));
     if (status) {
         apply->failed = true;
-        fprintf(stderr, "Error: %s:doc %zu: %s\n", file, number,
+        cli_say(stderr, "Error: %s:doc %zu: %s\n", file, number,
                 json_string_or(json_get(status, "message"), "the daemon refused it"));
     } else if (apply->output == OUTPUT_NAME) {
         printf("%s\n", title);
@@ -50,7 +50,7 @@ static int apply_file(struct apply *apply, const struct manifest *file)
         return code;
     if (!json_get(reply.doc, "items")) {
         fflush(stdout);
-        fprintf(stderr, "Error: %s: %s\n", name, reply_message(apply->cli, &reply));
+        cli_say(stderr, "Error: %s: %s\n", name, reply_message(apply->cli, &reply));
         return reply_exit(&reply) == CLI_OK ? CLI_FAILED : reply_exit(&reply);
     }
     JSON_EACH(json_get(reply.doc, "items"), it) {

@@ -213,7 +213,7 @@ static int apply(struct submit *s)
         const char *refused = json_at_string(it, "status.message");
 
         JSON_EACH(json_get(it, "warnings"), warning)
-            fprintf(stderr, "warning: %s: %s\n", s->file, json_string_or(warning, ""));
+            cli_say(stderr, "warning: %s: %s\n", s->file, json_string_or(warning, ""));
         if (json_get(it, "status"))
             return cli_fail(CLI_FAILED, "%s: %s", s->file, refused ? refused : "the daemon refused it");
         printf("%s/%s %s\n", json_string_or(json_get(it, "resource"), "object"),

@@ -141,3 +141,15 @@ def test_a_foreign_name_that_leads_here_sees_nothing(server, host):
     """DNS rebinding against the page: callers without a name on this machine see the queue, by its own names alone."""
     assert server.request("GET", "/v1/queue", via="http").code == 200
     assert server.request("GET", "/v1/queue", via="http", headers={"Host": host}).code in (401, 403)
+
+
+def test_what_others_wrote_does_not_steer_a_terminal(server, tmp_path):
+    """The title of a window, the clipboard, keys that are typed: a terminal obeys what it is shown."""
+    import labkit
+    text = "a: 1 # \x1b]0;owned\x07 \x1b[5n \u009b2J\n"
+    (tmp_path / "t.j2").write_text(text)
+    server.berth("template", "put", "hostile", "-f", str(tmp_path / "t.j2")).ok()
+    env = server.program_env(BERTH_SERVER=f"unix:{server.socket}")
+    status, shown = labkit.on_terminal([harness.BERTH, "template", "show", "hostile"], env)
+    assert status == 0 and "owned" in shown and not set("\x1b\x07\u009b") & set(shown), repr(shown)
+    assert server.berth("template", "show", "hostile").ok() == text  # a pipe has it as it is

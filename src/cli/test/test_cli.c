@@ -43,6 +43,29 @@ static void parsed_done(struct parsed *parsed)
         free(parsed->argv[i]);
 }
 
+static void test_what_steers_a_terminal_is_tamed(void **state)
+{
+    char text[] = "a\033[31mred\007\tb\ncaf\xc3\xa9 \xc2\x9b"
+                  "2J\177";
+
+    (void)state;
+    text_tame(text, sizeof(text) - 1);
+    assert_string_equal(text, "a?[31mred?\tb\ncaf\xc3\xa9 ??2J?");
+}
+
+static void test_documents_are_tamed_at_any_depth(void **state)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    CLEANUP(buf_done) struct buf text = {0};
+    struct json *doc;
+
+    (void)state;
+    assert_int_equal(json_parse(STR("{\"a\":[{\"b\":\"x\\u001by\"}],\"c\":1}"), &arena, &doc, NULL, NULL), 0);
+    doc_tame(doc);
+    json_write(&text, doc);
+    assert_string_equal(text.data, "{\"a\":[{\"b\":\"x?y\"}],\"c\":1}");
+}
+
 static void test_options_and_words_may_be_mixed(void **state)
 {
     struct parsed p;
@@ -262,6 +285,8 @@ static void test_paths_of_resources_are_encoded(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_steers_a_terminal_is_tamed),
+        cmocka_unit_test(test_documents_are_tamed_at_any_depth),
         cmocka_unit_test(test_options_and_words_may_be_mixed),
         cmocka_unit_test(test_a_command_keeps_its_own_options),
         cmocka_unit_test(test_wrong_arguments_say_what_is_wrong),
