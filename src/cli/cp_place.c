@@ -130,7 +130,7 @@ static bool stays_inside(const char *target, size_t depth)
 
 static void skip(int dir, const char *name, const char *why)
 {
-    (void)fprintf(stderr, "skipped %s: %s\n", name, why);
+    cli_say(stderr, "skipped %s: %s\n", name, why);
     unlinkat(dir, name, 0);
 }
 

@@ -265,6 +265,7 @@ int image_lines_take(void *arg, struct str data)
     buf_str(&lines->rest, data);
     while (lines->rest.len && (end = memchr(lines->rest.data, '\n', lines->rest.len))) {
         *end = '\0';
+        text_tame(lines->rest.data, (size_t)(end - lines->rest.data));
         take_line(lines, lines->rest.data);
         buf_drop(&lines->rest, (size_t)(end - lines->rest.data) + 1);
     }

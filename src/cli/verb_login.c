@@ -25,7 +25,7 @@ static int read_line(const char *prompt, bool hidden, char text[PASSWORD_MAX])
 {
     struct sigaction action = {.sa_handler = on_interrupt}, before;
     struct termios old, quiet;
-    bool tty = isatty(0);
+    bool tty = isatty(0), quieted = false;
     size_t len = 0;
     char c;
 
@@ -33,6 +33,7 @@ static int read_line(const char *prompt, bool hidden, char text[PASSWORD_MAX])
     if (tty) {
         fputs(prompt, stderr);
         if (hidden && tcgetattr(0, &old) == 0) {
+            quieted = true;
             quiet = old;
             quiet.c_lflag &= ~(tcflag_t)ECHO;
             tcsetattr(0, TCSAFLUSH, &quiet);
@@ -43,7 +44,7 @@ static int read_line(const char *prompt, bool hidden, char text[PASSWORD_MAX])
     while (len > 0 && text[len - 1] == '\r')
         len--;
     text[len] = '\0';
-    if (tty && hidden) {
+    if (quieted) {
         tcsetattr(0, TCSAFLUSH, &old);
         fputc('\n', stderr);
     }
