@@ -15,10 +15,11 @@ struct key {
 struct shape {
     struct demand demand;
     struct labels selector;
-    uint32_t nodes;          /* index of the selector's node set */
-    enum wait_reason never;  /* why it can never run here; WAIT_REASONS: it can */
-    enum wait_reason reason; /* of this pass, once `failed` */
-    uint32_t about;
+    uint32_t nodes;                  /* index of the selector's node set */
+    enum wait_reason never;          /* why it can never run here; WAIT_REASONS: it can */
+    enum wait_reason reason;         /* of this pass, once `failed` */
+    uint32_t about, node, free_gpus; /* as struct wait has them */
+    struct resources free;
     uint32_t waiting; /* how many keys of the queue have it */
     bool full;        /* does not fit into what is free */
     bool failed;      /* and cannot be served otherwise */
@@ -289,7 +290,7 @@ struct action *plan_add(struct plan *plan, enum action_type type, uint32_t job, 
 /* Why this shape can never run on this cluster; WAIT_REASONS: it can. */
 enum wait_reason why_never(const struct book *book, const struct shape *shape);
 /* Why this shape does not fit now. */
-enum wait_reason why_not(const struct book *book, const struct shape *shape);
+enum wait_reason why_not(const struct book *book, struct shape *shape);
 /* The places of jobs that are being resized are put into the space; those that cannot come true any more are
  * taken back. */
 void claims_restore(struct book *book, struct plan *plan);

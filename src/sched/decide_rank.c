@@ -51,26 +51,45 @@ static uint64_t units_ever(const struct book *book, const struct shape *shape, u
     return units;
 }
 
-static enum wait_reason why_busy(const struct book *book, const struct shape *shape, uint32_t unit)
+/* Whether a node has cards for one unit, whatever else it lacks. */
+static bool has_cards(const struct shape *shape, const struct space_node *node, uint32_t unit)
 {
-    bool whole = demand_whole(&shape->demand);
-    uint32_t free_cards = 0;
+    if (unit == 0)
+        return true;
+    return demand_whole(&shape->demand) ? node->whole >= unit : node->max_free >= (int32_t)shape->demand.mib;
+}
 
+/* Which of two nodes comes nearer to what is asked for. */
+static bool is_nearer(struct resources need, struct resources a, struct resources b)
+{
+    bool cpu_a = need.cpu_milli <= a.cpu_milli, cpu_b = need.cpu_milli <= b.cpu_milli;
+
+    if (cpu_a != cpu_b)
+        return cpu_a;
+    return cpu_a ? a.mem_mib > b.mem_mib : a.cpu_milli > b.cpu_milli;
+}
+
+static enum wait_reason why_busy(const struct book *book, struct shape *shape, uint32_t unit)
+{
+    shape->free_gpus = 0;
+    shape->node = SCHED_NONE;
     for (uint32_t n = 0; n < book->space.node_count; n++) {
         const struct space_node *node = &book->space.nodes[n];
 
         if (!book->sets.v[shape->nodes].may[n] || node->closed)
             continue;
-        free_cards += node->whole;
-        if (unit == 0 || (whole ? node->whole >= unit : node->max_free >= (int32_t)shape->demand.mib))
-            if (!resources_fit(shape->demand.each, node->free))
-                return WAIT_CPU;
+        shape->free_gpus += node->whole;
+        if (has_cards(shape, node, unit) && !resources_fit(shape->demand.each, node->free) &&
+            (shape->node == SCHED_NONE || is_nearer(shape->demand.each, node->free, shape->free))) {
+            shape->node = n;
+            shape->free = node->free;
+        }
     }
-    if (unit == 0)
+    if (shape->node != SCHED_NONE || unit == 0)
         return WAIT_CPU;
-    if (!whole)
+    if (!demand_whole(&shape->demand))
         return WAIT_SHARE;
-    return free_cards >= shape->demand.min_gpus ? WAIT_FRAGMENTED : WAIT_GPUS;
+    return shape->free_gpus >= shape->demand.min_gpus ? WAIT_FRAGMENTED : WAIT_GPUS;
 }
 
 static uint32_t unit_of(const struct demand *d)
@@ -91,7 +110,7 @@ enum wait_reason why_never(const struct book *book, const struct shape *shape)
     return WAIT_REASONS;
 }
 
-enum wait_reason why_not(const struct book *book, const struct shape *shape)
+enum wait_reason why_not(const struct book *book, struct shape *shape)
 {
     return shape->never != WAIT_REASONS ? shape->never : why_busy(book, shape, unit_of(&shape->demand));
 }
@@ -144,6 +163,35 @@ static bool is_sooner(const struct book *book, uint32_t unit, uint32_t n, int64_
     return sooner >= unit;
 }
 
+/* Units of a placement that are on that node. */
+static int64_t units_on(const struct demand *d, struct placement at, uint32_t n)
+{
+    uint32_t unit = d->max_gpus == 0 ? 1 : unit_of(d);
+    int64_t slots = 0;
+
+    for (uint32_t i = 0; i < at.len; i++)
+        slots += at.v[i].node == n;
+    return unit ? slots / unit : slots;
+}
+
+/* Whether a node has CPU and memory for so many units once all that is expected to end by then has gone. */
+static bool has_resources_by(const struct book *book, const struct shape *shape, uint32_t n, uint32_t units,
+                             int64_t then)
+{
+    struct resources need = resources_add((struct resources){0, 0}, shape->demand.each, units),
+                     have = book->space.nodes[n].free;
+
+    if (resources_fit(need, have))
+        return true;
+    VEC_EACH(&book->running, key) {
+        const struct workload *w = book_job(book, key->job);
+
+        if (book_end_ms(book, key->job) <= then)
+            have = resources_add(have, w->demand.each, units_on(&w->demand, w->placement, n));
+    }
+    return resources_fit(need, have);
+}
+
 /* The cards of a node that suit the shape, those that are free first before the others, as far as they are
  * needed for `left` units. Returns when the last of them is free; INT64_MAX: the node will not do. */
 static int64_t node_ready(const struct book *book, const struct shape *shape, uint32_t n, uint32_t left,
@@ -153,6 +201,7 @@ static int64_t node_ready(const struct book *book, const struct shape *shape, ui
     const struct card *cards = &book->space.cards[node->card0];
     uint32_t unit = unit_of(&shape->demand), count = 0, units;
     bool whole = demand_whole(&shape->demand);
+    int64_t ready;
 
     if (!book->sets.v[shape->nodes].may[n] || node->closed || !ever_on(book, shape, n, unit))
         return INT64_MAX;
@@ -169,7 +218,12 @@ static int64_t node_ready(const struct book *book, const struct shape *shape, ui
     }
     units = unit ? count / unit : 0;
     *len = (units < left ? units : left) * unit;
-    return *len ? ends[node->card0 + ret[*len - 1].card] : INT64_MAX;
+    if (*len == 0)
+        return INT64_MAX;
+    ready = ends[node->card0 + ret[*len - 1].card];
+    /* Cards that would be idle until CPU or memory is there are not held. */
+    return has_resources_by(book, shape, n, *len / unit, ready > book->now ? ready : book->now) ? ready
+                                                                                                : INT64_MAX;
 }
 
 static bool is_held(const struct book *book, uint32_t node)
@@ -292,6 +346,16 @@ static void set_reason(struct book *book, const struct key *key, bool held, cons
     }
 }
 
+/* Whether a node that it could use has too little CPU or memory now. */
+static bool lacks_resources(const struct book *book, const struct shape *shape)
+{
+    for (uint32_t n = 0; n < book->space.node_count; n++)
+        if (book->sets.v[shape->nodes].may[n] && !book->space.nodes[n].closed &&
+            !resources_fit(shape->demand.each, book->space.nodes[n].free))
+            return true;
+    return false;
+}
+
 static void fail(struct book *book, const struct key *key, bool held, const struct plan *plan)
 {
     struct shape *shape = &book->shapes.v[key->shape];
@@ -306,6 +370,14 @@ static void fail(struct book *book, const struct key *key, bool held, const stru
         shape->never != WAIT_REASONS)
         return;
     book->held_for = *key;
+    if (lacks_resources(book, shape)) {
+        hold_for(book, plan);
+        if (book->held.len == 0) { /* cards are not what it waits for: the next one may hold some */
+            book->held_for.job = SCHED_NONE;
+            book->hold_known = false;
+            return;
+        }
+    }
     if (book->policy->reserves && is_large(&shape->demand) && book->claims == 0)
         book->head = key->job;
 }

@@ -54,6 +54,9 @@ static void set_reason(const struct book *book, const struct plan *plan, const s
     } else if (shape->failed || shape->failed_held) {
         wait->reason = shape->reason;
         wait->about = shape->about;
+        wait->node = shape->node;
+        wait->free = shape->free;
+        wait->free_gpus = shape->free_gpus;
         if (wait->reason == WAIT_ASK &&
             !book->policy->outranks(book, key, &(struct key){.job = wait->about, .k = {INT64_MAX}})) {
             wait->reason = WAIT_GPUS; /* another of this shape could */

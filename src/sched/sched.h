@@ -109,6 +109,9 @@ struct wait {
     uint32_t position; /* 1 is next */
     enum wait_reason reason;
     uint32_t about;                             /* a job the reason names, or SCHED_NONE */
+    uint32_t node;                              /* of WAIT_CPU: the node that comes nearest, and */
+    struct resources free;                      /* what it has free */
+    uint32_t free_gpus;                         /* of WAIT_GPUS: GPUs that nobody uses */
     int64_t ordinal;                            /* thousandths of a GPU; fair's rank */
     int64_t start_ms, start_lo_ms, start_hi_ms; /* estimate; INT64_MAX: never as things are */
 };
@@ -155,7 +158,7 @@ void sched_plan(const struct sched_policy *policy, const struct sched_view *view
 
 /* ---- in words ---- */
 
-/* "waits for 2 GPUs on one node: 3 are free, but not together" */
+/* "waiting for 2 GPUs: 1 of 4 is free" */
 void sched_wait_text(const struct sched_view *view, const struct wait *wait, struct buf *buf);
 /* "preempted by ann's 1st GPU job train-7" */
 void sched_action_text(const struct sched_view *view, const struct action *action, struct buf *buf);

@@ -33,6 +33,13 @@ struct chunk {
     int64_t milli;
 };
 
+/* So much CPU and memory of a node is free again from then on. */
+struct leave {
+    struct when at;
+    uint32_t node;
+    struct resources gives;
+};
+
 struct claimed {
     uint32_t job;
     struct when start;
@@ -64,6 +71,9 @@ struct starts {
     VEC(struct claimed) claimed;
     VEC(struct young) young;
     VEC(struct option) options;
+    VEC(struct leave) leaves; /* by time */
+    struct resources *rooms,
+        *room; /* of each node: what is free now, and a copy to play with; NULL: not asked yet */
     int64_t visits;
     uint32_t played, asked;
     bool crowd; /* from now on only GPUs are counted */
@@ -294,6 +304,9 @@ void starts_free(struct starts *s)
     vec_done(&s->young);
     vec_done(&s->options);
     vec_done(&s->heap);
+    vec_done(&s->leaves);
+    free(s->rooms);
+    free(s->room);
     free(s);
 }
 
@@ -595,18 +608,79 @@ static void gather_crowd(struct starts *s)
     }
 }
 
-/* A job without GPUs waits for the first that ends. */
-static struct when first_end(const struct starts *s)
+/* ---- CPU and memory ---- */
+
+static int leave_cmp(const void *va, const void *vb)
 {
-    struct when first = never;
+    const struct leave *a = va, *b = vb;
 
-    VEC_EACH(&s->book->running, key) {
-        struct when end = book_end(s->book, key->job);
+    return a->at.at_ms != b->at.at_ms ? (a->at.at_ms < b->at.at_ms ? -1 : 1)
+                                      : (a->node > b->node) - (a->node < b->node);
+}
 
-        if (end.at_ms < first.at_ms)
-            first = end;
+static void add_leave(struct starts *s, struct when at, uint32_t node, struct resources gives)
+{
+    if (at.at_ms != INT64_MAX && node < s->book->space.node_count)
+        vec_push(&s->leaves, (struct leave){at, node, gives});
+}
+
+/* What runs gives back what it has, unit by unit, when it ends. */
+static void gather_resources(struct starts *s)
+{
+    const struct book *book = s->book;
+
+    s->rooms = mem_zalloc(sizeof(*s->rooms) * (book->space.node_count + 1));
+    s->room = mem_zalloc(sizeof(*s->room) * (book->space.node_count + 1));
+    for (uint32_t n = 0; n < book->space.node_count; n++)
+        s->rooms[n] = book->space.nodes[n].free;
+    VEC_EACH(&book->running, key) {
+        const struct workload *w = book_job(book, key->job);
+        uint32_t unit = w->demand.max_gpus ? unit_of(&w->demand) : 1;
+        struct when end = book_end(book, key->job);
+
+        for (uint32_t i = 0; i < w->placement.len; i += unit ? unit : 1)
+            add_leave(s, end, w->placement.v[i].node, w->demand.each);
     }
-    return first;
+    if (s->leaves.len)
+        qsort(s->leaves.v, s->leaves.len, sizeof(*s->leaves.v), leave_cmp);
+}
+
+static void leave_insert(struct starts *s, struct leave one)
+{
+    size_t i = s->leaves.len;
+
+    vec_push(&s->leaves, one);
+    for (; i > 0 && s->leaves.v[i - 1].at.at_ms > one.at.at_ms; i--)
+        s->leaves.v[i] = s->leaves.v[i - 1];
+    s->leaves.v[i] = one;
+}
+
+/* When a node has so much; it is taken there until the job has ended. */
+static struct when play_resources(struct starts *s, const struct key *key)
+{
+    const struct shape *shape = &s->book->shapes.v[key->shape];
+    struct resources need = shape->demand.each;
+
+    if (!s->room)
+        gather_resources(s);
+    if (s->visits > VISITS)
+        return never;
+    memcpy(s->room, s->rooms, sizeof(*s->room) * s->book->space.node_count);
+    VEC_EACH(&s->leaves, it) {
+        struct when start = it->at, until;
+
+        s->visits++;
+        s->room[it->node] = resources_add(s->room[it->node], it->gives, 1);
+        if (!s->book->sets.v[shape->nodes].may[it->node] || s->book->space.nodes[it->node].closed ||
+            !resources_fit(need, s->room[it->node]))
+            continue;
+        until = ends(s, key->job, shape->demand.min_gpus, start);
+        s->rooms[it->node] = resources_add(s->rooms[it->node], need, -1);
+        if (until.at_ms != INT64_MAX)
+            leave_insert(s, (struct leave){until, it->node, need});
+        return start;
+    }
+    return never;
 }
 
 /* What the play does not know (jobs that come first, stops, sizes that change) grows with the time to go. */
@@ -625,6 +699,7 @@ static struct when widened(const struct starts *s, struct when start)
 
 static struct when when_starts(struct starts *s, const struct key *key, enum wait_reason reason)
 {
+    struct when resources = reason == WAIT_CPU ? play_resources(s, key) : at_once(s);
     const struct book_job *of = &s->book->jobs.v[key->job];
     struct when ret;
 
@@ -635,11 +710,11 @@ static struct when when_starts(struct starts *s, const struct key *key, enum wai
             if (it->job == key->job)
                 return it->start;
     if (of->milli == 0)
-        return reason == WAIT_CPU ? first_end(s) : at_once(s);
+        return resources;
     if (!s->crowd && s->played >= PLAY_MIN && s->visits > VISITS)
         gather_crowd(s);
     s->played++;
-    ret = s->crowd ? chunk_take(s, of->milli, of->rest_ms) : play_one(s, key);
+    ret = when_max(s->crowd ? chunk_take(s, of->milli, of->rest_ms) : play_one(s, key), resources);
     if (ret.at_ms != INT64_MAX && key->special) {
         int64_t from = book_job(s->book, key->job)->not_before_ms;
 

@@ -4,7 +4,7 @@
  * have stopped where they are asked to; jobs with a claim start when those in the way have gone; the others
  * take, in order, the node where they fit soonest, and hold it as long as they are expected to run. A later
  * job may be in a gap before an earlier one only when it will be done by then. Intervals go along with the
- * times.
+ * times. A job that lacks CPU or memory starts when those that run on a node have given back enough of it.
  *
  * Far behind in a long queue only GPUs are counted, not nodes. */
 #pragma once

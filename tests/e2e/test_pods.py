@@ -258,7 +258,7 @@ def test_pods_wait_for_cards(node):
     phase(node, "first", "Running")
     found = until(node, "second", lambda p: p["status"].get("conditions"), "says why it waits")
     assert [c["message"] for c in found["status"]["conditions"] if c["type"] == "PodScheduled"] == \
-        ["position 1 in the queue: waits for 3 GPUs: all are in use by jobs that come first"]
+        ["position 1 in the queue: waiting for 3 GPUs: 1 of 4 free"]
     node.kubectl("delete", "pod", "first").ok()
     phase(node, "second", "Succeeded")
 
@@ -330,6 +330,6 @@ def test_cards_by_cdi_are_never_shared_and_kept_over_a_restart(cards_node):
     node.kill9()
     node.start()
     as_nobody(node, "three", show, **card)
-    harness.wait(lambda: "waits for 1 GPU" in node.kubectl("get", "pod", "three", *ns, "-o", "yaml").out, "it waits")
+    harness.wait(lambda: "waiting for 1 GPU" in node.kubectl("get", "pod", "three", *ns, "-o", "yaml").out, "it waits")
     node.kubectl("delete", "pod", "two", *ns).ok()
     assert shown("three") == found["two"]

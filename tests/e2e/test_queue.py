@@ -90,7 +90,7 @@ def test_every_waiting_job_has_position_reason_and_estimate(node):
                          "two wait")
     waiting = sorted((r for r in found.values() if r["position"]), key=lambda r: r["position"])
     assert [r["position"] for r in waiting] == [1, 2]
-    assert all("waits for 1 GPU" in r["reason"] and r["startEstimate"] for r in waiting)
+    assert all("waiting for 1 GPU" in r["reason"] and r["startEstimate"] for r in waiting)
     why = node.get(f"/v1/queue/{waiting[1]['name']}/why")
     assert [a["name"] for a in why["ahead"]] == [waiting[0]["name"]] and len(why["frees"]) == 4
     assert "Position 2" in why["text"]

@@ -21,7 +21,7 @@ static void test_a_first_gpu_job_displaces_a_second_and_says_so(void **state)
     assert_string_equal(text.data, "preempted by bob's 1st GPU job b1");
     buf_clear(&text);
     sched_wait_text(&f.view, &f.plan.waits.v[0], &text);
-    assert_string_equal(text.data, "starts when a2 has stopped");
+    assert_string_equal(text.data, "starting as soon as 'a2' has stopped");
     buf_done(&text);
     done(&f);
 }
@@ -171,6 +171,89 @@ static void test_what_can_never_run_is_said(void **state)
         assert_int_equal(wait->reason, reasons[wait->job]);
         assert_true(wait->start_ms == INT64_MAX);
     }
+    done(&f);
+}
+
+/* What the reason of the job says. */
+static const char *reason(const struct fixture *f, const struct workload *w, struct buf *text)
+{
+    buf_clear(text);
+    VEC_EACH(&f->plan.waits, wait)
+        if (&f->jobs[wait->job] == w)
+            sched_wait_text(&f->view, wait, text);
+    return text->data ? text->data : "";
+}
+
+static void test_what_no_node_has_is_named_with_what_there_is(void **state)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct workload *gpus, *cpu, *memory, *gang, *card;
+    struct fixture f;
+
+    (void)state;
+    init(&f, 2, 4);
+    gpus = job(&f, "gpus", "ann", 5);
+    cpu = job(&f, "cpu", "bob", 1);
+    cpu->demand.each.cpu_milli = 65500;
+    memory = job(&f, "memory", "cem", 0);
+    memory->demand.each.mem_mib = 900 * 1024;
+    gang = job(&f, "gang", "dan", 10);
+    gang->demand.unit_gpus = 2;
+    card = job(&f, "card", "eve", 1);
+    card->demand.mib = 30000;
+    decide(&f, "fair");
+    assert_string_equal(reason(&f, gpus, &text), "cannot run: no node has 5 GPUs (largest: n, 4)");
+    assert_string_equal(reason(&f, cpu, &text), "cannot run: no node has 65.5 CPUs (largest: n, 64)");
+    assert_string_equal(reason(&f, memory, &text),
+                        "cannot run: no node has 900 GiB of memory (largest: n, 256 GiB)");
+    assert_string_equal(reason(&f, gang, &text), "cannot run: it asks for 10 GPUs, there are 8");
+    assert_string_equal(reason(&f, card, &text),
+                        "cannot run: no GPU has 30000 MiB of GPU memory (largest: 24576 MiB)");
+    done(&f);
+}
+
+/* A runs on the CPU alone and has nearly all of it; B asks for all cards and more CPU than is left. */
+static void test_no_card_is_held_for_a_job_that_lacks_cpu(void **state)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct slot slot = {0, SLOT_CPU, 0};
+    struct workload *hog, *big, *small, *later;
+    struct fixture f;
+
+    (void)state;
+    init(&f, 1, 4);
+    hog = job(&f, "hog", "ann", 0);
+    hog->demand.each = (struct resources){63000, 1024};
+    hog->declared_ms = 3600 * 1000;
+    hog->phase = PHASE_RUNNING;
+    hog->placement = (struct placement){&slot, 1};
+    hog->started_ms = 1;
+    big = job(&f, "big", "bob", 4);
+    big->demand.each.cpu_milli = 1500;
+    small = job(&f, "small", "cem", 1);
+    small->demand.each.cpu_milli = 100;
+    small->declared_ms = 60 * 1000;
+    f.view.options.preemption = PREEMPTION_OFF;
+    for (const char *const *p = (const char *const[]){"fair", "fifo", "berth", NULL}; *p; p++) {
+        decide(&f, *p);
+        assert_null(action_of(&f, big));
+        assert_int_equal(action_of(&f, small)->type, ACTION_START);
+    }
+    decide(&f, "fifo");
+    assert_string_equal(reason(&f, big, &text), "waiting for 1.5 CPUs: 1 of 64 free on node n");
+    assert_in_range(f.plan.waits.v[0].start_ms, 3500 * 1000, 3700 * 1000); /* when the hog ends */
+
+    /* Now a card is in use as well: it still lacks CPU, and holds none. */
+    running(&f, small, 0);
+    later = job(&f, "later", "dan", 1);
+    decide(&f, "fifo");
+    assert_null(action_of(&f, big));
+    assert_int_equal(action_of(&f, later)->type, ACTION_START);
+
+    /* With the CPU it would have its cards held. */
+    hog->demand.each.cpu_milli = 1000;
+    decide(&f, "fifo");
+    assert_null(action_of(&f, later));
     done(&f);
 }
 
@@ -468,6 +551,8 @@ int main(void)
         cmocka_unit_test(test_shares_fill_a_card_and_never_more),
         cmocka_unit_test(test_who_disables_sharing_is_alone_on_a_card),
         cmocka_unit_test(test_what_can_never_run_is_said),
+        cmocka_unit_test(test_what_no_node_has_is_named_with_what_there_is),
+        cmocka_unit_test(test_no_card_is_held_for_a_job_that_lacks_cpu),
         cmocka_unit_test(test_a_gang_starts_over_several_nodes_or_not_at_all),
         cmocka_unit_test(test_nodes_are_held_for_the_first_that_waits),
         cmocka_unit_test(test_idle_gpus_go_to_an_elastic_job_and_back),

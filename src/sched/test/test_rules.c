@@ -140,7 +140,7 @@ static void test_a_job_in_the_way_that_cannot_resume_is_named(void **state)
     assert_int_equal(f.plan.waits.v[0].reason, WAIT_ASK);
     assert_ptr_equal(&f.jobs[f.plan.waits.v[0].about], pod);
     sched_wait_text(&f.view, &f.plan.waits.v[0], &text);
-    assert_string_equal(text.data, "waits for 1 GPU: 'berth claim' would stop a2, which cannot resume");
+    assert_string_equal(text.data, "waiting for 1 GPU: 'berth claim' would stop 'a2', which cannot resume");
     buf_done(&text);
     done(&f);
 }
