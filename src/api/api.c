@@ -20,6 +20,7 @@ static void live_ended(struct http_req *req)
 {
     struct call *call = req->owner;
 
+    call->api->live_count--;
     if (call->live_next)
         call->live_next->live_prev = call->live_prev;
     if (call->live_prev)
@@ -30,13 +31,22 @@ static void live_ended(struct http_req *req)
 
 static void api_on_answer(struct http_req *req, int status)
 {
-    call_audit(req->owner, status);
+    struct call *call = req->owner;
+
+    traffic_answered(call->api->traffic, &call->route, req->method, status, clock_monotonic() - call->began);
+    call_audit(call, status);
+}
+
+static const char *new_id(struct api *api, struct arena *arena)
+{
+    return arena_printf(arena, "%s-%llx", api->boot, (unsigned long long)++api->requests);
 }
 
 static void live_add(struct call *call)
 {
     struct api *api = call->api;
 
+    api->live_count++;
     call->live_next = api->live;
     call->live_prev = NULL;
     if (api->live)
@@ -45,7 +55,7 @@ static void live_add(struct call *call)
     call->req->owner = call;
     call->req->ended = live_ended;
     call->req->answered = api_on_answer;
-    call->req->id = arena_printf(call->arena, "%s-%llx", api->boot, (unsigned long long)++api->requests);
+    call->req->id = new_id(api, call->arena);
 }
 
 static bool is_taken_back(const struct call *call)
@@ -83,6 +93,14 @@ static void watch_expiry(struct call *call)
         loop_timer_set(call->api->expiry, EXPIRY_NSEC);
 }
 
+const char *api_check_name(enum api_check_state state)
+{
+    static const char *const names[] = {
+        [API_CHECK_OK] = "ok", [API_CHECK_WARN] = "warn", [API_CHECK_FAIL] = "fail"};
+
+    return names[state];
+}
+
 /* ---- life ---- */
 
 struct api *api_new(const struct api_config *config)
@@ -92,6 +110,7 @@ struct api *api_new(const struct api_config *config)
     api->config = *config;
     api->started = clock_monotonic();
     random_hex(api->boot, 4);
+    api->traffic = traffic_new();
     api->directory = directory_new(config->loop, NULL);
     api->expiry = loop_timer_new(config->loop, api_on_expiry, api);
     return api;
@@ -110,6 +129,7 @@ void api_free(struct api *api)
         it->req->ended = NULL; /* they outlive us by a moment */
         it->req->answered = NULL;
     }
+    traffic_free(api->traffic);
     free(api);
 }
 
@@ -157,6 +177,7 @@ static void handle_now(struct call *call)
     bool known;
     const struct access_path *row = access_path_find(call->req->method, call->req->path, &known);
 
+    call->route.row = row;
     if (row && row->who == ACCESS_JOB && library_handle(call))
         return;
     if (call->library) { /* an address that pods reach */
@@ -204,6 +225,16 @@ void api_handle(void *arg, struct http_req *req)
     live_add(call);
     if (page_strip_prefix(call))
         handle(call);
+}
+
+void api_refused(void *arg, struct http_req *req, int status, const char *why)
+{
+    struct api *api = arg;
+
+    (void)why;
+    if (!req->id)
+        req->id = new_id(api, req->arena);
+    traffic_refused(api->traffic, status);
 }
 
 void api_handle_library(void *arg, struct http_req *req)

@@ -13,6 +13,7 @@ struct tasks;   /* tasks/tasks.h */
 struct queue;   /* queue/queue.h */
 struct inbox;   /* notify/inbox.h */
 struct deliver; /* notify/deliver.h */
+struct metrics; /* base/metrics.h */
 
 /* What callers without a name may see: nothing, the queue (without logs), or the queue for callers on this
  * machine. */
@@ -24,6 +25,17 @@ struct api_certificate {
     int64_t until;   /* nanoseconds since 1970 */
 };
 
+/* What a look at one part of the daemon found; strings live as long as the arena they were made in. */
+enum api_check_state { API_CHECK_OK, API_CHECK_WARN, API_CHECK_FAIL };
+struct api_check {
+    const char *name; /* "disk" */
+    enum api_check_state state;
+    const char *text; /* what is wrong, in one sentence; "": nothing */
+    const char *fix;  /* what to do about it; NULL: nothing, or not known */
+};
+#define API_CHECKS_MAX 32
+const char *api_check_name(enum api_check_state state); /* "ok", "warn", "fail" */
+
 /* What only the daemon can do; any may be NULL. */
 struct api_hooks {
     void *arg;
@@ -33,6 +45,10 @@ struct api_hooks {
                       struct buf *ret, struct api_certificate *made, struct err *err);
     /* Members of the daemon's part of /v1/status. */
     void (*status)(void *arg, struct arena *arena, struct json *doc);
+    /* How it is; at most API_CHECKS_MAX. Never waits. */
+    size_t (*checks)(void *arg, struct arena *arena, struct api_check *ret, size_t max);
+    /* The daemon's own families, for /metrics. */
+    void (*metrics)(void *arg, struct metrics *metrics);
     /* A backup as an open file: `done` gets its descriptor, or an error; once, from the loop. */
     int (*backup)(void *arg, void (*done)(void *to, int fd, const struct err *err), void *to,
                   struct err *err);
@@ -55,6 +71,7 @@ struct api_config {
     struct inbox *inbox;     /* NULL: none */
     struct deliver *deliver; /* NULL: none */
     enum api_anonymous anonymous;
+    bool metrics_users;       /* /metrics has users' names */
     const char *path_prefix;  /* "/berth": taken off paths; NULL: none */
     const char *const *names; /* of this machine, beside localhost and addresses; NULL-terminated, or NULL */
     struct tasks *tasks;      /* serves /v1/jobs and what belongs to it */
@@ -67,5 +84,7 @@ void api_free(struct api *api);                   /* ends open watches; NULL is 
 void api_handle(void *api, struct http_req *req); /* an http_handler */
 /* An http_config.admit for both. */
 bool api_admit(void *api, struct http_req *req, struct http_caller *ret);
+/* An http_config.refused for both. */
+void api_refused(void *api, struct http_req *req, int status, const char *why);
 /* The same for an address that pods reach: the training library's calls and nothing else. */
 void api_handle_library(void *api, struct http_req *req);

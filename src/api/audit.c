@@ -27,7 +27,7 @@ struct audit {
     bool end, reopen;
     int fd; /* the thread's, as are these */
     size_t size;
-    bool failed; /* said so already */
+    _Atomic bool failed; /* said so already */
 };
 
 static int open_file(struct audit *audit, struct err *err)
@@ -189,6 +189,11 @@ void audit_free(struct audit *audit)
     pthread_mutex_unlock(&audit->lock);
     pthread_join(audit->thread, NULL);
     audit_release(audit);
+}
+
+bool audit_in_trouble(const struct audit *audit)
+{
+    return audit->failed;
 }
 
 bool audit_wants_all(const struct audit *audit)

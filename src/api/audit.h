@@ -28,4 +28,5 @@ int audit_open(const struct audit_config *config, struct audit **ret, struct err
 void audit_free(struct audit *audit); /* what waits is written first; NULL is fine */
 bool audit_wants_all(const struct audit *audit);
 void audit_line(struct audit *audit, struct str line); /* without its end */
+bool audit_in_trouble(const struct audit *audit);      /* the last lines could not be written */
 void audit_reopen(struct audit *audit);                /* somebody has moved the file; NULL is fine */

@@ -24,6 +24,7 @@ struct call *call_new(struct api *api, struct http_req *req)
     call->req = req;
     call->arena = req->arena;
     call->now = clock_now();
+    call->began = clock_monotonic();
     call->warnings = json_new_array(req->arena);
     call->by.expires = INT64_MAX;
     return call;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "api/api.h"
+#include "api/traffic.h"
 #include "registry/access.h"
 
 /* How a request shows who it comes from. */
@@ -34,6 +35,8 @@ struct call {
     struct failure failure;
     struct json *warnings; /* texts for Warning headers */
     int64_t now;
+    int64_t began; /* monotonic */
+    struct traffic_route route;
     bool at_once;  /* the answer tells nothing that is stored: it need not wait for the disk */
     bool no_store; /* the answer is for nobody's cache */
     bool library;  /* came to an address that serves the training library alone */
@@ -54,6 +57,8 @@ struct api {
     struct call *live; /* open requests */
     char boot[9];      /* what ids of requests begin with */
     uint64_t requests;
+    size_t live_count;
+    struct traffic *traffic;
     struct loop_timer *expiry;
     uint64_t idempotency_made; /* keys remembered since start */
     int64_t started;

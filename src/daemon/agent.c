@@ -469,6 +469,16 @@ const char *agent_warning(const struct agent *agent)
     return agent ? agent->warning : NULL;
 }
 
+const struct podnet *agent_network(const struct agent *agent)
+{
+    return agent->net;
+}
+
+bool agent_short_of_memory(const struct agent *agent)
+{
+    return agent->memory_short;
+}
+
 struct podnet *agent_net(struct agent *agent)
 {
     return agent ? agent->net : NULL;

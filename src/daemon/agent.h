@@ -30,8 +30,10 @@ struct podnet;
 /* What is gone after a reboot, of the daemon with that data folder. Everybody may pass through it. malloc'ed.
  */
 char *agent_run_dir(const char *data_dir);
-char *agent_log_dir(const char *data_dir);        /* of logs that stay after their pods; malloc'ed */
-struct podnet *agent_net(struct agent *agent);    /* NULL agent: NULL */
-struct images *agent_images(struct agent *agent); /* NULL agent: NULL */
+char *agent_log_dir(const char *data_dir); /* of logs that stay after their pods; malloc'ed */
+const struct podnet *agent_network(const struct agent *agent); /* as agent_net, to look at */
+bool agent_short_of_memory(const struct agent *agent);         /* pods are being evicted for it */
+struct podnet *agent_net(struct agent *agent);                 /* NULL agent: NULL */
+struct images *agent_images(struct agent *agent);              /* NULL agent: NULL */
 /* The configured registries as the image store takes them; ret has room for all. Returns how many. */
 size_t agent_registries(const struct daemon_config *config, struct images_registry *ret);

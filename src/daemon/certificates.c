@@ -109,6 +109,12 @@ void certificates_set_url(struct certificates *certificates, const char *https_u
         certificates->url = https_url;
 }
 
+void certificates_ends(const struct certificates *certificates, int64_t *server, int64_t *authority)
+{
+    *server = pki_server_until(certificates->pki);
+    *authority = pki_ca_until(certificates->pki);
+}
+
 int certificates_kubeconfig(void *arg, const char *user, const char *const *groups, const char *ns,
                             int64_t until, struct buf *ret, struct api_certificate *made, struct err *err)
 {

@@ -25,5 +25,7 @@ int certificates_kubeconfig(void *arg, const char *user, const char *const *grou
                             int64_t until, struct buf *ret, struct api_certificate *made, struct err *err);
 /* The machine's admin's kubeconfig as a file; one that is still good stays as it is. */
 int certificates_write_admin(struct certificates *certificates, const char *path, struct err *err);
+/* When the server's and the authority's end, nanoseconds since 1970. */
+void certificates_ends(const struct certificates *certificates, int64_t *server, int64_t *authority);
 /* Renews what ends soon, reads the files again; what is wrong is logged, and the old ones stay. */
 void certificates_reload(struct certificates *certificates);

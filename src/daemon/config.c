@@ -505,6 +505,11 @@ static int set_backup_keep(struct daemon_config *config, const char *text, struc
     return 0;
 }
 
+static int set_metrics_users(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_bool(&config->metrics_users, text, err);
+}
+
 static const struct row rows[] = {
     {"data", "data", "DIR", "where everything is kept", set_data, SCALAR},
     {"http", "http", "ADDR|off", "plain HTTP: page, REST (" CONFIG_HTTP_DEFAULT ")", set_http, SCALAR},
@@ -553,6 +558,8 @@ static const struct row rows[] = {
     {"anonymous", "anonymous", "none|queue|loopback",
      "who may read the queue without a name: nobody, everybody, callers on this machine (loopback)",
      set_anonymous, SCALAR},
+    {"metrics-users", "metricsUsers", "BOOL", "tell users' names in /metrics (false)", set_metrics_users,
+     SCALAR},
     {"path-prefix", "pathPrefix", "PATH", "serve everything below this path, too: /berth", set_path_prefix,
      SCALAR},
     {"policy", "policy", "NAME", "order of the queue: fair, fifo, srtf, las, pressure, berth (fair)",

@@ -100,8 +100,9 @@ struct daemon_config {
     uint32_t notify_kinds; /* notify/deliver.h; 0: the default */
     bool notify_commands;
     enum config_anonymous anonymous;
-    char *path_prefix; /* "/berth"; NULL: none */
-    char *policy;      /* of the queue; NULL: the default */
+    bool metrics_users; /* /metrics has users' names */
+    char *path_prefix;  /* "/berth"; NULL: none */
+    char *policy;       /* of the queue; NULL: the default */
     enum config_preemption preemption;
     int64_t min_run_sec; /* jobs are left alone so long after their start; -1: the default */
     int64_t start_wait_sec, stuck_wait_sec, claim_notice_sec; /* 0: the defaults */

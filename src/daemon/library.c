@@ -125,7 +125,8 @@ int library_open(struct loop *loop, struct api *api, const struct podnet *net, c
                                  .conns_max = CONNS_MAX,
                                  .conns_each = CONNS_EACH,
                                  .body_max = TRAIN_BODY_MAX,
-                                 .admit = api_admit};
+                                 .admit = api_admit,
+                                 .refused = api_refused};
     char here[INET_ADDRSTRLEN], pods[INET_ADDRSTRLEN];
 
     library->server = http_server_new(loop, &config, api_handle_library, api);
@@ -140,6 +141,11 @@ int library_open(struct loop *loop, struct api *api, const struct podnet *net, c
 void library_stop(struct library *library, int timeout_ms, void (*done)(void *arg), void *arg)
 {
     http_server_stop(library->server, timeout_ms, done, arg);
+}
+
+unsigned library_conns(const struct library *library)
+{
+    return http_server_conns(library->server);
 }
 
 void library_free(struct library *library)

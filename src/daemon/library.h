@@ -22,7 +22,8 @@ int library_open(struct loop *loop, struct api *api, const struct podnet *net, c
                  struct library **ret, struct err *err);
 /* Lets answers under way finish; as http_server_stop. */
 void library_stop(struct library *library, int timeout_ms, void (*done)(void *arg), void *arg);
-void library_free(struct library *library); /* with its connections; NULL is fine */
+unsigned library_conns(const struct library *library); /* that are open */
+void library_free(struct library *library);            /* with its connections; NULL is fine */
 DEFINE_CLEANUP(struct library *, library_free);
 
 const char *library_url(const struct library *library); /* "http://10.88.0.1:5337"; lives as long as it */

@@ -13,6 +13,7 @@
 #include "daemon/bootstrap.h"
 #include "daemon/certificates.h"
 #include "daemon/config.h"
+#include "daemon/health.h"
 #include "daemon/library.h"
 #include "daemon/notify_service.h"
 #include "daemon/promise.h"
@@ -52,6 +53,7 @@ struct daemon {
     struct queue_service *queue;
     struct task_service *tasks;
     struct backup_service *backups;
+    struct health *health;
     struct certificates *certificates;
     struct audit *audit;
     struct room *room;
@@ -119,10 +121,21 @@ static void status_members(void *arg, struct arena *arena, struct json *doc)
     if (agent_warning(d->agent))
         json_set_string(arena, doc, "agentWarning", agent_warning(d->agent));
     json_set_int(arena, doc, "pid", getpid());
+    json_set_int(arena, doc, "residentBytes", health_memory());
     if (backup_service_last(d->backups))
         json_set_string(arena, doc, "lastBackup", clock_format(backup_service_last(d->backups), time));
     if (backup_service_trouble(d->backups))
         json_set_string(arena, doc, "backupWarning", backup_service_trouble(d->backups));
+}
+
+static size_t run_checks(void *arg, struct arena *arena, struct api_check *ret, size_t max)
+{
+    return health_checks(((struct daemon *)arg)->health, arena, ret, max);
+}
+
+static void write_metrics(void *arg, struct metrics *metrics)
+{
+    health_metrics(((struct daemon *)arg)->health, metrics);
 }
 
 static int write_admin_kubeconfig(struct daemon *d, struct err *err)
@@ -259,6 +272,8 @@ static int listen_all(struct daemon *d, struct err *err)
         .hooks = {.arg = d,
                   .kubeconfig = d->config.https ? make_kubeconfig : NULL,
                   .status = status_members,
+                  .checks = run_checks,
+                  .metrics = write_metrics,
                   .backup = make_backup,
                   .library = serve_library,
                   .rest = serve_rest},
@@ -279,15 +294,18 @@ static int listen_all(struct daemon *d, struct err *err)
     api.inbox = notify_service_inbox(d->notify);
     api.deliver = notify_service_deliver(d->notify);
     api.anonymous = (enum api_anonymous)d->config.anonymous; /* the same order */
+    api.metrics_users = d->config.metrics_users;
     api.path_prefix = d->config.path_prefix;
     d->names = page_names(d);
     api.names = d->names;
     api.audit = d->audit;
     d->api = api_new(&api);
-    d->server = http_server_new(
-        d->loop,
-        &(struct http_config){.server_name = "berth/" BERTH_VERSION, .nosniff = true, .admit = api_admit},
-        api_handle, d->api);
+    d->server = http_server_new(d->loop,
+                                &(struct http_config){.server_name = "berth/" BERTH_VERSION,
+                                                      .nosniff = true,
+                                                      .admit = api_admit,
+                                                      .refused = api_refused},
+                                api_handle, d->api);
     if (library_open(d->loop, d->api, agent_net(d->agent), d->config.data_dir, &d->library, err) < 0)
         return err_prefix(err, "the training library's address");
     queue_set_url(queue_service_queue(d->queue), library_url(d->library));
@@ -412,6 +430,17 @@ static int daemon_start(struct daemon *d, struct err *err)
         return -1;
     promise_keep(&d->config, d->store);
     d->backups = backup_service_new(d->loop, d->store, &d->config);
+    d->health = health_new(&(struct health_config){.loop = d->loop,
+                                                   .store = d->store,
+                                                   .config = &d->config,
+                                                   .agent = d->agent,
+                                                   .agent_text = d->agent_text,
+                                                   .queue = queue_service_queue(d->queue),
+                                                   .audit = d->audit,
+                                                   .backups = d->backups,
+                                                   .certificates = d->certificates,
+                                                   .server = d->server,
+                                                   .library = d->library});
     store_defer(d->store, on_ready, d);
     return 0;
 }
@@ -419,6 +448,7 @@ static int daemon_start(struct daemon *d, struct err *err)
 static void daemon_done(struct daemon *d)
 {
     store_settle(d->store); /* the answers that wait for the disk belong to requests, which go now */
+    health_free(d->health);
     api_free(d->api);
     http_server_free(d->server);
     library_free(d->library);

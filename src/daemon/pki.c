@@ -32,6 +32,7 @@ struct pki {
     EVP_PKEY *ca_key;
     char *ca_pem, *ca_path, *ca_key_path, *server_path, *server_key_path;
     GENERAL_NAMES *names; /* of the server */
+    int64_t server_until; /* seconds since 1970 */
 };
 
 enum usage { USAGE_CA, USAGE_SERVER, USAGE_CLIENT };
@@ -415,7 +416,7 @@ static int ca_open(struct pki *pki, int64_t now_sec, struct err *err)
     return 0;
 }
 
-static bool server_fits(const struct pki *pki, GENERAL_NAMES *names, int64_t now_sec)
+static bool server_fits(struct pki *pki, GENERAL_NAMES *names, int64_t now_sec)
 {
     CLEANUP(X509_free) X509 *cert = NULL;
     CLEANUP(EVP_PKEY_free) EVP_PKEY *key = NULL;
@@ -427,6 +428,7 @@ static bool server_fits(const struct pki *pki, GENERAL_NAMES *names, int64_t now
            time_of(X509_get0_notBefore(cert)) <= now_sec &&
            time_of(X509_get0_notAfter(cert)) - now_sec >= (int64_t)PKI_RENEW_DAYS * DAY_SEC &&
            same_names(cert, names);
+    pki->server_until = time_of(X509_get0_notAfter(cert));
     ERR_clear_error();
     return fits;
 }
@@ -446,7 +448,18 @@ static int server_make(struct pki *pki, int64_t now_sec, struct err *err)
     if (make_cert(&request, pki->ca, pki->ca_key, &cert, err) < 0 ||
         write_pair(cert, key, pki->server_path, pki->server_key_path, err) < 0)
         return -1;
+    pki->server_until = time_of(X509_get0_notAfter(cert));
     return 0;
+}
+
+int64_t pki_server_until(const struct pki *pki)
+{
+    return pki->server_until * NSEC_PER_SEC;
+}
+
+int64_t pki_ca_until(const struct pki *pki)
+{
+    return time_of(X509_get0_notAfter(pki->ca)) * NSEC_PER_SEC;
 }
 
 int pki_renew_server(struct pki *pki, int64_t now, bool *ret, struct err *err)

@@ -40,6 +40,10 @@ const char *pki_ca_path(const struct pki *pki);
 const char *pki_server_cert_path(const struct pki *pki);
 const char *pki_server_key_path(const struct pki *pki);
 
+/* When the server's and the authority's certificate end. */
+int64_t pki_server_until(const struct pki *pki);
+int64_t pki_ca_until(const struct pki *pki);
+
 /* Makes the server certificate anew where it ends soon, or its files do not fit; for a daemon that runs on.
  * *ret: whether it did. The authority is only warned about. */
 int pki_renew_server(struct pki *pki, int64_t now, bool *ret, struct err *err);

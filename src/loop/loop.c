@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/heap.h"
 #include "base/mem.h"
+#include "base/metrics.h"
 #include "base/vec.h"
 
 #include <assert.h>
@@ -73,6 +74,7 @@ struct loop {
     struct loop_io *signal_io, *post_io;
     calls later;
     int64_t longest; /* turn, in nanoseconds of processor time */
+    struct histogram turns;
     sigset_t signals;
     struct signal_handler handlers[_NSIG];
     pthread_mutex_t post_lock; /* guards `posted` */
@@ -233,6 +235,11 @@ int64_t loop_longest_turn(struct loop *loop)
     return longest;
 }
 
+const struct histogram *loop_turns(const struct loop *loop)
+{
+    return &loop->turns;
+}
+
 int loop_turn(struct loop *loop, int timeout_ms, struct err *err)
 {
     struct epoll_event events[LOOP_EVENTS_MAX];
@@ -264,6 +271,7 @@ int loop_turn(struct loop *loop, int timeout_ms, struct err *err)
     loop->in_turn = false;
     took = thread_time() - start;
     loop->longest = took > loop->longest ? took : loop->longest;
+    histogram_add(&loop->turns, &histogram_latency, clock_monotonic() - loop->now);
     return 0;
 }
 

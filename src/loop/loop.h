@@ -37,6 +37,10 @@ int64_t loop_now(const struct loop *loop);
 /* The most processor time that one turn has taken since this was asked last: who waited, waited about so
  * long. */
 int64_t loop_longest_turn(struct loop *loop);
+/* How long turns took, by the wall's clock, without the wait before them; on the scale histogram_latency.
+ * Borrowed. */
+struct histogram;
+const struct histogram *loop_turns(const struct loop *loop);
 
 typedef void (*loop_io_fn)(void *arg, uint32_t events);
 /* events: EPOLLIN | EPOLLOUT …, level-triggered; EPOLLERR and EPOLLHUP always come. */

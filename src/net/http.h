@@ -109,6 +109,9 @@ struct http_config {
      * False: the request was answered (401), its body is not read. NULL: the connection's peer. `arg` is the
      * handler's. */
     bool (*admit)(void *arg, struct http_req *req, struct http_caller *ret);
+    /* Called before a request is refused that never came to the handler: it may set req->id. Of one whose
+     * head could not be read, method and path are NULL. NULL: nobody is told. */
+    void (*refused)(void *arg, struct http_req *req, int status, const char *why);
     const char *server_name; /* value of the Server header; NULL: none */
     bool nosniff;            /* every answer has X-Content-Type-Options: nosniff */
     int head_timeout_ms, body_timeout_ms, idle_timeout_ms, write_timeout_ms; /* 0: the constants above */
@@ -129,6 +132,7 @@ int http_listen_tcp(struct http_server *server, const char *addr, struct http_tl
 int http_listen_unix(struct http_server *server, const char *path, mode_t mode, struct err *err);
 /* "127.0.0.1:41233" of the n-th TCP listener, for port 0. Borrowed. */
 const char *http_server_addr(const struct http_server *server, size_t n);
+unsigned http_server_conns(const struct http_server *server); /* that are open */
 
 /* Server certificate and key, and the CA whose client certificates are believed (optional at the
  * client). Files are PEM. */

@@ -426,8 +426,11 @@ void http_reply_buf(struct http_req *req, int status, const char *content_type,
 
 void http_exchange_refuse(struct exchange *ex, int status, const char *why)
 {
+    const struct http_server *server = ex->conn->server;
     char *text = arena_printf(&ex->arena, "%s: %s\n", http_status_text(status), why);
 
+    if (server->config.refused)
+        server->config.refused(server->arg, &ex->req, status, why);
     ex->keep_alive = false;
     ex->conn->input = INPUT_DISCARD;
     http_reply(&ex->req, status, "text/plain; charset=utf-8", NULL, 0, str_from(text));

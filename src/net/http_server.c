@@ -357,6 +357,11 @@ int http_listen_unix(struct http_server *server, const char *path, mode_t mode, 
     return 0;
 }
 
+unsigned http_server_conns(const struct http_server *server)
+{
+    return server->conn_count;
+}
+
 const char *http_server_addr(const struct http_server *server, size_t n)
 {
     for (const struct listener *it = server->listeners; it; it = it->next)

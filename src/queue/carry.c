@@ -429,6 +429,7 @@ static void carry_one(struct queue *queue, const struct life_effect *effect)
     if (!unit)
         return;
     unit->life = effect->job;
+    counts_effect(queue, effect);
     switch (effect->type) {
     case EFFECT_START:
         carry_start(queue, unit, effect);

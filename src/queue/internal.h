@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/metrics.h"
 #include "life/life.h"
 #include "loop/loop.h"
 #include "objects/names.h"
@@ -105,6 +106,32 @@ struct queue_anchor {
     unsigned refs;
 };
 
+/* Why work failed, in words that a metric can have. */
+enum fail {
+    FAIL_EXIT,       /* a status other than 0 */
+    FAIL_SIGNAL,     /* killed, not by us */
+    FAIL_OOM,        /* its cgroup's memory */
+    FAIL_GPU_MEMORY, /* more of a card than it had reserved */
+    FAIL_EVICTED,    /* the machine ran short of disk or memory, or it outgrew its volume */
+    FAIL_DEADLINE,
+    FAIL_LOST,    /* its node or container went away */
+    FAIL_DELETED, /* its pod was */
+    FAIL_OTHER,
+    FAILS,
+};
+
+/* Since the start; for /metrics. */
+struct queue_counts {
+    uint64_t starts, first_starts, given_back;
+    uint64_t ended[PHASES];
+    uint64_t failed[FAILS];
+    uint64_t stopped[STOP_CANCEL +
+                     1];       /* back in the queue or gone for others, by life_stop_kind; STOP_NONE: lost */
+    struct histogram waits;    /* from submission to the first run, on the scale histogram_wait */
+    struct histogram starting; /* from the cards to the run, on the same */
+    enum fail fail;            /* of the exit that is being told to life */
+};
+
 #define QUEUE_WATCHES 7
 
 struct queue {
@@ -166,6 +193,7 @@ struct queue {
     size_t explain_at, explain_written;
     uint64_t explain_revision; /* of what they are told */
     struct queue_anchor *anchor;
+    struct queue_counts counts;
 };
 
 int64_t queue_now(const struct queue *queue); /* milliseconds: the only place that asks the clock */
@@ -260,6 +288,12 @@ void carry_all(struct queue *queue);
 /* The document of a pod of a run, with everything but its binding. */
 struct json *carry_run_pod(struct queue *queue, const struct unit *unit, const struct object *job,
                            const struct json *job_doc, struct training_run *run, struct arena *arena);
+
+/* ---- counts.c ---- */
+void counts_effect(struct queue *queue, const struct life_effect *effect);
+/* What the next exit means. state NULL: there is none to read. */
+struct pod_state;
+void counts_exit(struct queue *queue, const struct pod_state *state, bool lost);
 
 /* ---- job_status.c: what a TrainingJob's object says ---- */
 int job_status_write(struct queue *queue, struct unit *unit);

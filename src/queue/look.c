@@ -154,6 +154,17 @@ static bool training_over(const struct json *doc);
 
 /* ---- pods ---- */
 
+static bool is_lost(const struct pod_state *state)
+{
+    static const char *const reasons[] = {"NodeReboot", "NodeLost", "Shutdown", "Terminated",
+                                          "ContainerStatusUnknown"};
+
+    for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
+        if (streq(state->reason, reasons[i]))
+            return true;
+    return false;
+}
+
 static char *end_text(const struct queue *queue, const struct pod_state *state, const char *pod_uid)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -193,6 +204,7 @@ static void pod_over(struct queue *queue, struct unit *unit, const struct pod_st
     CLEANUP(free) char *text = end_text(queue, state, unit->uid);
     CLEANUP(free) char *ns = mem_strdup(unit->ns); /* the unit is gone where the pod is over */
 
+    counts_exit(queue, state, is_lost(state));
     step_unit(queue, unit,
               (struct life_event){.type = LIFE_EXIT, .status = state->failed ? 1 : 0, .text = text});
     blocked_recheck(queue, ns);
@@ -325,17 +337,6 @@ struct run_pods {
     VEC(struct object *) pods, old_pods;
 };
 
-static bool is_lost(const struct pod_state *state)
-{
-    static const char *const reasons[] = {"NodeReboot", "NodeLost", "Shutdown", "Terminated",
-                                          "ContainerStatusUnknown"};
-
-    for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-        if (streq(state->reason, reasons[i]))
-            return true;
-    return false;
-}
-
 static void see_pod(void *arg, const struct object *object)
 {
     struct run_pods *run = arg;
@@ -416,6 +417,7 @@ static void run_exited(struct queue *queue, struct unit *unit, struct run_pods *
                                : NULL;
     CLEANUP(free) char *uid = mem_strdup(unit->uid); /* the unit is gone where the job is over */
 
+    counts_exit(queue, gone || taken || !run->status ? NULL : &run->bad, run->lost);
     step_unit(
         queue, unit,
         (struct life_event){.type = LIFE_EXIT, .status = status, .text = text, .lost = gone || run->lost});

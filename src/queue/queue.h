@@ -23,6 +23,7 @@ struct buf;
 struct identity;
 struct inbox;
 struct loop;
+struct metrics;
 struct object;
 struct queue;
 struct registry;
@@ -146,6 +147,13 @@ int queue_usage(struct queue *queue, int64_t from_ms, int64_t to_ms, bool by_day
                 struct json **ret, struct err *err);
 /* Path of a training job's log file; NULL: none is kept. In the arena. */
 const char *queue_log_path(struct queue *queue, const char *uid, struct arena *arena);
+
+/* Families berth_queue_*, berth_gpu* and others about work (docs/monitoring.md). Costs what is queued and
+ * what runs. users: also by the users' names, the first QUEUE_METRICS_USERS of them. */
+#define QUEUE_METRICS_USERS 500
+void queue_metrics(struct queue *queue, struct metrics *metrics, bool users);
+/* Cards that do not answer. */
+uint32_t queue_failed_cards(const struct queue *queue);
 
 /* ---- watching ---- */
 

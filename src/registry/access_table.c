@@ -63,6 +63,7 @@ const struct access_path access_paths[] = {
     /* about the server, users and credentials */
     {"GET", "/v1/openapi.json", ACCESS_ANY},
     {"GET", "/v1/status", ACCESS_KNOWN},
+    {"GET", "/metrics", ACCESS_VIEW},
     {"GET", "/v1/access", ACCESS_KNOWN},
     {"GET", "/v1/backup", ACCESS_ADMIN},
     {"GET", "/v1/users", ACCESS_ADMIN},

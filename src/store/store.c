@@ -86,6 +86,9 @@ struct store {
     bool telling, unwatched;
     size_t live_bytes;
     struct store_stats stats;
+    char trouble[ERR_MSG_MAX]; /* of the last commit; "": none */
+    int64_t
+        waiting_since; /* monotonic: the first write that is not durable, or the last one that became so */
     int64_t last_record;
     int64_t commit_ns; /* how long commits take, a moving average */
     size_t window_max; /* changes */
@@ -168,6 +171,8 @@ static struct db_batch *gather(struct store *store)
 {
     if (!store->gathering)
         store->gathering = db_batch_new();
+    if (store_durable(store))
+        store->waiting_since = clock_monotonic();
     need_turn(store);
     store->writes++;
     return store->gathering;
@@ -391,6 +396,9 @@ static void commit_failed(struct store *store, struct db_batch *batch)
     lost = store->writes - store->settled;
     undo_all(store);
     store->settled = store->writes;
+    store->stats.failed_commits++;
+    store->stats.trouble_at = clock_now();
+    snprintf(store->trouble, sizeof(store->trouble), "%s", err.msg);
     log_error("%s; %" PRIu64 " changes were refused", err.msg, lost);
     run_deferred(store, &err);
 }
@@ -414,8 +422,12 @@ static void commit_done(struct store *store, struct db_batch *batch)
     store->stats.commits += batch->leads;
     store->stats.rows += batch->ops.len;
     store->stats.last_commit_ns = batch->took_ns;
-    if (batch->leads)
+    store->waiting_since = clock_monotonic();
+    store->trouble[0] = '\0';
+    if (batch->leads) {
         store->commit_ns += (batch->took_ns - store->commit_ns) / 8;
+        histogram_add(&store->stats.commit, &histogram_latency, batch->took_ns);
+    }
     db_batch_free(batch);
 }
 
@@ -818,4 +830,7 @@ void store_stats(const struct store *store, struct store_stats *ret)
     *ret = store->stats;
     ret->memory_bytes = store->live_bytes + store->window.bytes;
     ret->window_changes = store->window.end - store->window.first;
+    ret->watches = store->watches.len;
+    ret->trouble = *store->trouble ? store->trouble : NULL;
+    ret->waiting_ns = store_durable(store) ? 0 : clock_monotonic() - store->waiting_since;
 }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/metrics.h"
 #include "loop/loop.h"
 #include "objects/object.h"
 
@@ -148,5 +149,11 @@ struct store_stats {
     int64_t last_commit_ns; /* how long the last one took */
     size_t memory_bytes;    /* text of live and past states */
     size_t window_changes;
+    size_t watches;          /* open ones, Berth's own included */
+    struct histogram commit; /* how long commits took, on the scale histogram_latency */
+    uint64_t failed_commits; /* since start */
+    const char *trouble;     /* why the last commit failed, borrowed until the next one; NULL: it did not */
+    int64_t trouble_at;      /* when that was, nanoseconds since 1970 */
+    int64_t waiting_ns; /* so long has nothing become durable although something waits; 0: nothing does */
 };
 void store_stats(const struct store *store, struct store_stats *ret);

@@ -109,6 +109,8 @@ static void dispatch(struct call *call, const struct route *route)
         not_allowed(call);
         return;
     }
+    call->route =
+        (struct traffic_route){.kind = route->kind, .watch = watch, .one = one, .sub = route->sub != NULL};
     bit = watch ? VERB_WATCH : one ? method->bit : method->collection_bit;
     access.verb = watch ? "watch" : one ? method->verb : method->collection_verb;
     if (access_check(call->registry, &call->who, &access, call->arena, &call->failure) < 0) {
@@ -220,11 +222,63 @@ static bool is_health(const char *path)
     return streq(path, "/healthz") || streq(path, "/readyz") || streq(path, "/livez");
 }
 
-/* Alive is who answers; ready is who can also write. */
+static bool is_excluded(const struct call *call, const char *name)
+{
+    const char *value;
+
+    for (size_t i = 0; (value = http_query(call->req, "exclude", i)); i++)
+        if (streq(value, name))
+            return true;
+    return false;
+}
+
+/* "[+]disk ok", as Kubernetes' servers write it, and "[!]" for what is wrong without being fatal. Why, is for
+ * those who are known. */
+static bool write_checks(struct call *call, struct buf *out)
+{
+    const struct api_hooks *hooks = &call->api->config.hooks;
+    struct api_check checks[API_CHECKS_MAX];
+    size_t count = hooks->checks ? hooks->checks(hooks->arg, call->arena, checks, API_CHECKS_MAX) : 0;
+    bool good = true;
+
+    buf_puts(out, "[+]ping ok\n");
+    for (size_t i = 0; i < count; i++) {
+        const char *text = access_is_known(&call->who) ? checks[i].text : "reason withheld";
+
+        if (is_excluded(call, checks[i].name))
+            buf_printf(out, "[+]%s excluded: ok\n", checks[i].name);
+        else if (checks[i].state == API_CHECK_OK)
+            buf_printf(out, "[+]%s ok\n", checks[i].name);
+        else if (checks[i].state == API_CHECK_WARN)
+            buf_printf(out, "[!]%s warning: %s\n", checks[i].name, text);
+        else {
+            buf_printf(out, "[-]%s failed: %s\n", checks[i].name, text);
+            good = false;
+        }
+    }
+    return good;
+}
+
+/* Alive is who answers; ready is who can do what it is there for. Neither waits for the disk: what it last
+ * said is a fact among the others. */
 static void health(struct call *call)
 {
-    call->at_once = !streq(call->req->path, "/readyz");
-    reply_text(call, "text/plain; charset=utf-8", STR("ok"));
+    const char *name = call->req->path + 1;
+    struct buf body = {0};
+    bool good = true;
+
+    call->at_once = call->no_store = true;
+    if (streq(name, "readyz"))
+        good = write_checks(call, &body);
+    else
+        buf_puts(&body, "[+]ping ok\n");
+    if (!good || query_bool(call, "verbose")) {
+        buf_printf(&body, "%s check %s\n", name, good ? "passed" : "failed");
+    } else {
+        buf_clear(&body);
+        buf_puts(&body, "ok");
+    }
+    call_reply(call, good ? 200 : 503, "text/plain; charset=utf-8", &body);
 }
 
 /* "/api/state" is the old queue page's. */

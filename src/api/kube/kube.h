@@ -18,6 +18,7 @@ struct route {
 bool kube_serves(const struct call *call); /* its path is the Kubernetes API's */
 bool kube_handle(struct call *call);
 void kube_end_watches(struct api *api);
+size_t kube_watches(const struct api *api); /* that are open */
 
 /* The form an answer shall have. */
 enum form { FORM_JSON, FORM_YAML, FORM_TABLE, FORM_PARTIAL };

@@ -78,6 +78,15 @@ static void end_watch(struct call_watch *w)
     http_stream_end(req);
 }
 
+size_t kube_watches(const struct api *api)
+{
+    size_t count = 0;
+
+    for (const struct call_watch *it = api->watches; it; it = it->next)
+        count++;
+    return count;
+}
+
 void kube_end_watches(struct api *api)
 {
     while (api->watches)

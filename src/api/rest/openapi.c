@@ -14,6 +14,7 @@ static const struct operation {
 } operations[] = {
     {"get", "/v1/openapi.json", "server", "This document", "", NULL, 200, "any", ""},
     {"get", "/v1/status", "server", "Version, addresses, what the daemon holds", "", NULL, 200, "Status", ""},
+    {"get", "/metrics", "server", "Numbers for Prometheus", "", NULL, 200, "text", ""},
     {"get", "/v1/backup", "server", "A backup as a gzipped tar: objects, history, tokens, certificates", "",
      NULL, 200, "gzip", "409 503"},
     {"post", "/v1/apply", "server", "Create or change what manifests describe", "namespace dryRun:boolean",

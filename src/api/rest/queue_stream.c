@@ -47,6 +47,15 @@ static void release(struct rest_stream *s)
     share_give(&s->hold);
 }
 
+size_t rest_streams(const struct api *api)
+{
+    size_t count = 0;
+
+    for (const struct rest_stream *it = api->streams; it; it = it->next)
+        count++;
+    return count;
+}
+
 void rest_end_streams(struct api *api)
 {
     while (api->streams) {

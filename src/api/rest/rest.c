@@ -121,6 +121,24 @@ static void rest_access(struct call *call, const char *id)
     rest_reply(call, 200, doc);
 }
 
+static void set_checks(struct call *call, struct json *doc)
+{
+    const struct api_hooks *hooks = &call->api->config.hooks;
+    struct api_check checks[API_CHECKS_MAX];
+    size_t count = hooks->checks ? hooks->checks(hooks->arg, call->arena, checks, API_CHECKS_MAX) : 0;
+    struct json *list = json_set_array(call->arena, doc, "checks"), *row;
+
+    for (size_t i = 0; i < count; i++) {
+        row = json_push_object(call->arena, list);
+        json_set_string(call->arena, row, "name", checks[i].name);
+        json_set_string(call->arena, row, "state", api_check_name(checks[i].state));
+        if (*checks[i].text)
+            json_set_string(call->arena, row, "text", checks[i].text);
+        if (checks[i].fix)
+            json_set_string(call->arena, row, "fix", checks[i].fix);
+    }
+}
+
 static void rest_status(struct call *call, const char *id)
 {
     struct json *doc = json_new_object(call->arena);
@@ -146,8 +164,10 @@ static void rest_status(struct call *call, const char *id)
             if (n)
                 json_set_int(call->arena, counts, kinds[i].plural, (int64_t)n);
         }
+    set_checks(call, doc);
     if (call->api->config.hooks.status)
         call->api->config.hooks.status(call->api->config.hooks.arg, call->arena, doc);
+    call->at_once = true; /* asked when the disk is in trouble */
     call_reply_json(call, 200, doc);
 }
 
@@ -159,6 +179,7 @@ static const struct rest_route {
 } routes[] = {
     {"GET", "/v1/openapi.json", rest_openapi},
     {"GET", "/v1/status", rest_status},
+    {"GET", "/metrics", rest_metrics},
     {"GET", "/v1/backup", rest_backup},
     {"POST", "/v1/apply", rest_apply},
     {"GET", "/v1/access", rest_access},

@@ -3,10 +3,11 @@
 
 #include "api/call.h"
 
-bool rest_handle(struct call *call);      /* true when the path is one of ours */
-void rest_end_streams(struct api *api);   /* of the queue */
-void rest_fail(struct call *call);        /* call->failure as {"error", "code", "details"} */
-void rest_not_allowed(struct call *call); /* 405 */
+bool rest_handle(struct call *call);        /* true when the path is one of ours */
+void rest_end_streams(struct api *api);     /* of the queue */
+size_t rest_streams(const struct api *api); /* of the queue that are open */
+void rest_fail(struct call *call);          /* call->failure as {"error", "code", "details"} */
+void rest_not_allowed(struct call *call);   /* 405 */
 void rest_fail_err(struct call *call, const struct err *err);
 /* As call_reply_json, for nobody's cache. */
 void rest_reply(struct call *call, int status, const struct json *doc);
@@ -68,6 +69,8 @@ void rest_notify_set(struct call *call, const char *id);
 void rest_notify_test(struct call *call, const char *id);
 /* Whose box is theirs; borrowed. */
 const char *rest_inbox_user(const struct identity *who);
+/* metrics.c */
+void rest_metrics(struct call *call, const char *id);
 /* openapi.c */
 void rest_openapi(struct call *call, const char *id);
 /* tasks.c */

@@ -716,6 +716,66 @@ static void test_a_metric_from_the_future_is_from_now(void **state)
     assert_true(at <= clock_now());
 }
 
+/* ---- what /metrics tells ---- */
+
+static void assert_metric(struct fixture *f, const char *line)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct metrics metrics = {.out = &text};
+
+    queue_metrics(f->queue, &metrics, true);
+    if (!strstr(text.data, line))
+        fail_msg("no '%s' in\n%s", line, text.data);
+}
+
+static void test_metrics_follow_the_life_of_work(void **state)
+{
+    struct fixture *f = *state;
+    char killed[64], waits[64], other[64];
+
+    create(f, KIND_POD, POD("killed", ""), killed);
+    create(f, KIND_POD, POD("other", ""), other);
+    settle(f);
+    create(f, KIND_POD, POD("waits", ""), waits);
+    settle(f);
+    assert_metric(f, "\nberth_queue_jobs{state=\"running\"} 2\n");
+    assert_metric(f, "\nberth_queue_jobs{state=\"pending\"} 1\n");
+    assert_metric(f, "\nberth_queue_waiting_gpus 1\n");
+    assert_metric(f, "\nberth_starts_total 2\n");
+    assert_metric(f, "\nberth_wait_seconds_count 2\n");
+    assert_metric(f, "\nberth_gpus{model=\"unknown\",declared=\"false\",state=\"used\"} 2\n");
+    assert_metric(f, "\nberth_gpus{model=\"unknown\",declared=\"false\",state=\"idle\"} 0\n");
+    assert_metric(f, "\nberth_user_jobs{user=\"ann\",state=\"waiting\"} 1\n");
+    assert_metric(f, "\nberth_user_gpus{user=\"ann\"} 2\n");
+    set_status(
+        f, killed,
+        "{phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 137, "
+        "reason: OOMKilled, startedAt: '2026-01-01T00:00:00Z', finishedAt: '2026-01-01T00:00:01Z'}}}]}");
+    set_status(f, other,
+               "{phase: Failed, containerStatuses: [{name: c, state: {terminated: {exitCode: 3, "
+               "reason: Error, startedAt: '2026-01-01T00:00:00Z', finishedAt: '2026-01-01T00:00:01Z'}}}]}");
+    settle(f);
+    assert_metric(f, "\nberth_failures_total{reason=\"out_of_memory\"} 1\n");
+    assert_metric(f, "\nberth_failures_total{reason=\"exit_code\"} 1\n");
+    assert_metric(f, "\nberth_ended_total{state=\"failed\"} 2\n");
+    assert_metric(f, "\nberth_starts_total 3\n");
+    assert_metric(f, "\nberth_queue_jobs{state=\"pending\"} 0\n");
+    assert_metric(f, "\nberth_gpus{model=\"unknown\",declared=\"false\",state=\"idle\"} 1\n");
+}
+
+static void test_cards_that_something_starts_on_are_held(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+
+    f->idle_node = true;
+    create(f, KIND_POD, POD("slow", ""), uid);
+    settle(f);
+    assert_metric(f, "\nberth_queue_jobs{state=\"starting\"} 1\n");
+    assert_metric(f, "\nberth_gpus{model=\"unknown\",declared=\"false\",state=\"held\"} 1\n");
+    assert_metric(f, "\nberth_starts_total 0\n");
+}
+
 static void test_the_library_finds_what_is_in_the_queue(void **state)
 {
     struct fixture *f = *state;
@@ -789,6 +849,8 @@ int main(void)
         TEST(test_amounts_beyond_reason_wait_for_ever),
         TEST(test_metrics_are_bounded_for_each_job),
         TEST(test_a_metric_from_the_future_is_from_now),
+        TEST(test_metrics_follow_the_life_of_work),
+        TEST(test_cards_that_something_starts_on_are_held),
         TEST(test_the_library_finds_what_is_in_the_queue),
         TEST(test_a_pod_on_a_node_that_is_not_there_stays_there),
         TEST(test_a_dry_run_leaves_nothing),
