@@ -1,6 +1,7 @@
 /* The frame around the views: which one is shown, who is signed in, whether we are connected. */
 import * as api from './api.js';
 import {fill, h, notice, say, setText} from './dom.js';
+import {clock} from './format.js';
 import {Inbox} from './inbox.js';
 import {Live, whileSeen} from './live.js';
 import {userNode} from './parts.js';
@@ -75,7 +76,7 @@ const LINK_TEXT = {live: 'live', polling: 'polling', connecting: 'reconnecting â
 function drawLink() {
   const link = document.getElementById('link');
   link.className = `link ${app.live.state}`;
-  setText(link, LINK_TEXT[app.live.state] ?? '');
+  setText(link, app.live.state === 'connecting' && app.live.asOf ? `reconnecting, as of ${clock(app.live.asOf)}` : LINK_TEXT[app.live.state] ?? '');
   if (app.live.state === 'refused') notice('Berth shows the queue only to people it knows here.', 'info', h('button', {type: 'button', onclick: explainSignIn}, 'How to sign in'));
 }
 

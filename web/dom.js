@@ -35,6 +35,47 @@ export function fill(node, ...kids) {
   return node;
 }
 
+/* Like fill, but what is there stays: an element of the same kind at the same place, or with the same data-key,
+ * gets the new text and attributes, so that focus, selection and a press of the mouse survive. Its listeners
+ * are those of the first one: an element that has some has a key. What is in an element with data-own is its own. */
+export function morph(node, ...kids) {
+  const wanted = document.createDocumentFragment();
+  add(wanted, kids);
+  morphKids(node, [...wanted.childNodes]);
+}
+
+function morphKids(node, kids) {
+  const keyed = new Map([...node.children].filter((n) => n.dataset.key).map((n) => [n.dataset.key, n]));
+  let at = node.firstChild; /* the first that has no place yet */
+  for (const kid of kids) {
+    const key = kid.dataset?.key, old = key ? keyed.get(key) : at?.dataset?.key ? null : at;
+    keyed.delete(key);
+    if (old?.nodeName !== kid.nodeName) {
+      node.insertBefore(kid, at);
+      continue;
+    }
+    if (old === at) at = at.nextSibling;
+    else node.insertBefore(old, at);
+    morphOne(old, kid);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+function morphOne(old, kid) {
+  if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.data !== kid.data) old.data = kid.data;
+    return;
+  }
+  for (const {name} of [...old.attributes]) if (!kid.hasAttribute(name)) old.removeAttribute(name);
+  for (const {name, value} of kid.attributes) if (name !== 'style' && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  if (old.style.cssText !== kid.style.cssText) old.style.cssText = kid.style.cssText; /* the policy forbids the attribute */
+  if (!('own' in old.dataset)) morphKids(old, [...kid.childNodes]);
+}
+
 /* Sets text only where it changes: no needless layout, no needless speech. */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
@@ -70,13 +111,14 @@ export function ask(title, body, action, fields = []) {
   return new Promise((resolve) => {
     const inputs = fields.map((f) => [f.name, h('input', {type: f.type || 'text', name: f.name, value: f.value ?? '', step: f.step, required: f.required})]);
     const done = (value) => { dialog.close(); dialog.remove(); resolve(value); };
+    const back = h('button', {type: 'button', onclick: () => done(null)}, 'Back');
     const form = h('form', {method: 'dialog', onsubmit: (e) => { e.preventDefault(); done(Object.fromEntries(inputs.map(([n, i]) => [n, i.value]))); }},
-      h('h2', {}, title), body && h('p', {}, body),
+      h('h2', {id: 'asked'}, title), body && h('p', {}, body),
       inputs.map(([n, i], at) => h('label', {}, fields[at].label || n, i)),
-      h('div', {class: 'row end'}, h('button', {type: 'button', onclick: () => done(null)}, 'Back'), h('button', {type: 'submit', class: 'main'}, action)));
-    const dialog = h('dialog', {oncancel: () => done(null)}, form);
+      h('div', {class: 'row end'}, back, h('button', {type: 'submit', class: 'main'}, action)));
+    const dialog = h('dialog', {'aria-labelledby': 'asked', oncancel: () => done(null)}, form);
     document.body.append(dialog);
     dialog.showModal();
-    (inputs[0] ? inputs[0][1] : form.querySelector('.main')).focus();
+    (inputs[0] ? inputs[0][1] : back).focus(); /* Enter by habit harms nothing */
   });
 }

@@ -1,7 +1,7 @@
 /* One job: where it stands and why, how it goes, what it says. */
 import {get, jobPath, post} from './api.js';
 import {ChartBox, css, lineConfig, valueAxis} from './charts.js';
-import {ask, fill, h, notice, setText} from './dom.js';
+import {ask, fill, h, morph, notice, setText} from './dom.js';
 import * as f from './format.js';
 import {isRunning} from './live.js';
 import {logView} from './log.js';
@@ -13,7 +13,7 @@ const OVER = ['Succeeded', 'Failed', 'Cancelled'];
 const waits = (j) => j.state === 'Pending' || j.state === 'Preempted';
 
 function fact(name, value, title) {
-  return value === null || value === undefined || value === false ? null : h('div', {}, h('dt', {}, name), h('dd', {title}, value));
+  return value === null || value === undefined || value === false ? null : h('div', {'data-key': name}, h('dt', {}, name), h('dd', {title}, value));
 }
 
 function cardsText(cards) {
@@ -44,14 +44,14 @@ function progress(j) {
 function historyList(j) {
   const list = (j.history || []).slice().reverse();
   if (!list.length) return empty('Nothing has happened yet.');
-  return h('ol', {class: 'events'}, list.map((e) => h('li', {}, h('time', {title: f.full(e.time)}, f.clock(e.time)), stateNode(e.state),
+  return h('ol', {class: 'events'}, list.map((e, i) => h('li', {'data-key': `${list.length - i}`}, h('time', {title: f.full(e.time)}, f.clock(e.time)), stateNode(e.state),
     h('span', {}, e.reason || '', e.by && [' ', h('a', {href: jobHash({id: e.by})}, e.byName || 'that job')], e.lostSeconds > 0 && !/lost/.test(e.reason || '') && h('span', {class: 'muted'}, ` lost ${f.span(e.lostSeconds)}`), e.cards?.length > 0 && h('span', {class: 'muted'}, ` ${cardsText(e.cards)}`)))));
 }
 
 function eventList(j) {
   const list = (j.events || []).slice().reverse();
   if (!list.length) return empty('No events.');
-  return h('ol', {class: 'events'}, list.map((e) => h('li', {class: e.type === 'Warning' ? 'warning' : ''}, h('time', {title: f.full(e.time)}, f.clock(e.time)), h('span', {class: 'tag'}, e.reason), h('span', {}, e.message))));
+  return h('ol', {class: 'events'}, list.map((e) => h('li', {'data-key': `${e.time} ${e.reason} ${e.message}`, class: e.type === 'Warning' ? 'warning' : ''}, h('time', {title: f.full(e.time)}, f.clock(e.time)), h('span', {class: 'tag'}, e.reason), h('span', {}, e.message))));
 }
 
 /* For what run-scheduler does not make: the manifest as it was handed in. */
@@ -142,11 +142,11 @@ export function jobView(app, params, id) {
 
   function drawHead() {
     const j = job, may = app.session.admin || j.mine;
-    fill(head, h('div', {class: 'titleline'}, h('h1', {}, j.name), stateNode(j.state), h('span', {class: 'muted'}, `${j.kind} in ${j.namespace}`),
+    morph(head, h('div', {class: 'titleline'}, h('h1', {}, j.name), stateNode(j.state), h('span', {class: 'muted'}, `${j.kind} in ${j.namespace}`),
       h('div', {class: 'actions'},
-        may && !OVER.includes(j.state) && h('button', {type: 'button', class: 'danger', onclick: cancel}, 'Cancel'), may && !OVER.includes(j.state) && h('button', {type: 'button', onclick: priority}, 'Priority'),
-        may && waits(j) && app.live.meta.preemption === 'ask' && h('button', {type: 'button', onclick: claim}, 'Claim'),
-        may && h('button', {type: 'button', onclick: rerun}, 'Re-run'), (detail?.command || detail?.manifest) && copyButton(() => detail.command || asCommand(detail.manifest), 'Copy as command'))),
+        may && !OVER.includes(j.state) && h('button', {type: 'button', 'data-key': 'cancel', class: 'danger', onclick: cancel}, 'Cancel'), may && !OVER.includes(j.state) && h('button', {type: 'button', 'data-key': 'priority', onclick: priority}, 'Priority'),
+        may && waits(j) && app.live.meta.preemption === 'ask' && h('button', {type: 'button', 'data-key': 'claim', onclick: claim}, 'Claim'),
+        may && h('button', {type: 'button', 'data-key': 'rerun', onclick: rerun}, 'Re-run'), (detail?.command || detail?.manifest) && copyButton(() => detail.command || asCommand(detail.manifest), 'Copy as command'))),
       j.reason && h('p', {class: 'reason'}, j.reason), progress(j));
   }
 
@@ -154,8 +154,8 @@ export function jobView(app, params, id) {
     if (closed || !job) return;
     app.setTitle(job.name);
     drawHead();
-    fill(body, facts(job));
-    fill(left, h('section', {class: 'panel'}, h('h2', {}, 'History'), historyList(detail || {})), waits(job) && whyBox(why));
+    morph(body, facts(job));
+    morph(left, h('section', {class: 'panel'}, h('h2', {}, 'History'), historyList(detail || {})), waits(job) && whyBox(why));
     const private_ = detail && !('manifest' in detail && detail.manifest !== null);
     if (detail && !tabbed) {
       tabbed = private_ ? {node: empty('Log, manifest, metrics and events are the owner’s and the admins’ to see.', !app.session.user && ' Sign in to see yours.')} : tabs('More of this job', [
@@ -166,7 +166,7 @@ export function jobView(app, params, id) {
     }
     if (detail && !private_) {
       setText(manifest, toYaml(detail.manifest));
-      fill(events, eventList(detail), detail.pods?.length > 0 && h('p', {class: 'muted small'}, 'Pods: ', detail.pods.map((p) => `${p.name} ${p.phase}`).join(', ')));
+      morph(events, eventList(detail), detail.pods?.length > 0 && h('p', {class: 'muted small'}, 'Pods: ', detail.pods.map((p) => `${p.name} ${p.phase}`).join(', ')));
       const list = plots(detail, charts);
       if (list.length !== plotBox.children.length) plotBox.replaceChildren(...list);
       else list.forEach((n, i) => { if (plotBox.children[i].textContent !== n.textContent || plotBox.children[i].querySelector('canvas') !== n.querySelector('canvas')) plotBox.children[i].replaceWith(n); });

@@ -21,7 +21,9 @@ export function whileSeen(stop, go) {
   };
 }
 
-const POLL_MS = 2000, POLL_MAX_MS = 10000, RETRY_STREAM_MS = 5000, GIVE_UP_MS = 4000;
+const POLL_MS = 2000, POLL_MAX_MS = 10000, RETRY_STREAM_MS = 5000, GIVE_UP_MS = 4000, ANSWER_MS = 8000;
+/* The stream beats every 5 s: after two that did not come the connection is taken for broken. */
+const LOOK_MS = 1000, SILENCE_MS = 11000;
 
 export const isRunning = (job) => ['Starting', 'Running', 'Stopping'].includes(job.state);
 
@@ -38,6 +40,7 @@ export class Live extends EventTarget {
   capacity = null;
   meta = {};
   state = 'connecting'; /* live, polling, connecting, off */
+  asOf = null; /* when what is shown was last known to be true */
   known = false;
   #source = null;
   #timers = new Set();
@@ -83,11 +86,9 @@ export class Live extends EventTarget {
     if (!window.EventSource) return this.#poll();
     const source = new EventSource('v1/queue/stream');
     this.#source = source;
-    let opened = false;
-    source.addEventListener('queue', (e) => { opened = true; this.#setState('live'); this.#replace(JSON.parse(e.data)); });
-    source.addEventListener('inbox', (e) => this.dispatchEvent(new CustomEvent('inbox', {detail: JSON.parse(e.data)})));
-    source.addEventListener('change', (e) => this.#change(JSON.parse(e.data)));
-    source.onerror = () => {
+    let opened = false, beats = false, heard = Date.now();
+    const hear = (name, fn) => source.addEventListener(name, (e) => { heard = this.asOf = Date.now(); fn(JSON.parse(e.data)); });
+    const broken = () => {
       if (this.#source !== source) return;
       source.close();
       this.#source = null;
@@ -95,6 +96,17 @@ export class Live extends EventTarget {
       this.#poll();
       this.#later(() => this.#stream(), opened ? 500 : RETRY_STREAM_MS);
     };
+    const look = () => {
+      if (this.#source !== source) return;
+      if (Date.now() - heard > SILENCE_MS && (beats || !opened)) broken();
+      else this.#later(look, LOOK_MS);
+    };
+    hear('queue', (doc) => { opened = true; this.#setState('live'); this.#replace(doc); });
+    hear('inbox', (doc) => this.dispatchEvent(new CustomEvent('inbox', {detail: doc})));
+    hear('change', (doc) => this.#change(doc));
+    hear('beat', () => { beats = true; });
+    source.onerror = broken;
+    this.#later(look, LOOK_MS);
     this.#later(() => { if (this.#source === source && !opened) this.#poll(); }, GIVE_UP_MS);
   }
 
@@ -102,7 +114,8 @@ export class Live extends EventTarget {
     if (!this.#running || this.state === 'live' || this.#polling) return;
     this.#polling = true;
     try {
-      const doc = await get('v1/queue');
+      const doc = await get('v1/queue', {signal: AbortSignal.timeout(ANSWER_MS)});
+      this.asOf = Date.now();
       if (this.state !== 'live') {
         this.#setState('polling');
         this.#replace(doc);

@@ -41,7 +41,7 @@ export function drawEta(td, job) {
 }
 
 export function copyButton(text, label = 'Copy') {
-  const button = h('button', {type: 'button', onclick: async () => {
+  const button = h('button', {type: 'button', 'data-key': `copy ${label}`, 'data-own': true, onclick: async () => {
     try {
       await navigator.clipboard.writeText(typeof text === 'function' ? text() : text);
     } catch {

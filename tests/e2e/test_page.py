@@ -3,6 +3,7 @@ $BERTH_PAGE_SHOTS names a folder for pictures of the views."""
 import json
 import os
 import pathlib
+import signal
 import time
 
 import pytest
@@ -323,6 +324,52 @@ def test_it_goes_on_after_a_restart(browser, empty):
     assert browser.js("return berth.session.user") == "system:admin"
     pod(empty, ANN, "came-later")
     browser.wait_text("came-later", "table")
+
+
+def test_it_says_when_it_is_stale(browser, empty):
+    """A connection that is silent but open, as behind a router that went away."""
+    sign_in(browser, empty)
+    browser.wait_text("live", "#link")
+    os.kill(empty.process.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        browser.wait_text("reconnecting, as of ", "#link", timeout=20)
+        assert time.monotonic() - began < 15
+    finally:
+        os.kill(empty.process.pid, signal.SIGCONT)
+    browser.wait_text("live", "#link", timeout=20)
+
+
+def test_a_job_view_keeps_what_is_under_the_mouse(browser, empty):
+    """A job of many short epochs: its buttons, the focus and a selection outlive every update."""
+    sign_in(browser, empty)
+    uid = train(empty, "busy", max_epochs=400)
+    harness.wait(lambda: state(empty, uid) == "Running", "it runs")
+    go(browser, f"#/job/{uid}")
+    browser.wait_js("return document.querySelector('.jobhead button.danger')")
+    browser.js("""
+        window.kept = [...document.querySelectorAll('.jobhead button')];
+        kept.find((b) => b.textContent === 'Priority').focus();
+        const name = document.querySelector('.jobhead h1');
+        getSelection().selectAllChildren(name);
+        window.epochs = document.querySelector('.progressline').textContent""")
+    for _ in range(3):
+        before = browser.js("return document.querySelector('.progressline').textContent")
+        browser.wait_js("return document.querySelector('.progressline').textContent !== arguments[0]", before)
+    browser.wait_text("Copy as command", ".jobhead")
+    assert browser.js("return kept.every((b) => b.isConnected)")
+    assert browser.js("return document.activeElement.textContent") == "Priority"
+    assert browser.js("return String(getSelection())") == "busy"
+    browser.click("Copy as command", ".jobhead button")
+    browser.wait_text("Copied", ".jobhead")
+    before = browser.js("return document.querySelector('.progressline').textContent")
+    browser.wait_js("return document.querySelector('.progressline').textContent !== arguments[0]", before)
+    browser.click("Cancel", ".jobhead button")
+    browser.wait_js("return document.activeElement.textContent === 'Back'")
+    browser.click("Cancel the job", "dialog button")
+    browser.wait_js("return document.querySelector('.jobhead .state').textContent === 'Cancelled'")
+    assert browser.js("return ![...document.querySelectorAll('.jobhead button')].some((b) => b.textContent === 'Cancel')")
+    assert browser.complaints() == []
 
 
 def test_below_a_path(browser, lab, tmp_path):

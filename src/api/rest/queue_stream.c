@@ -9,14 +9,14 @@
 #include "notify/inbox.h"
 #include "queue/queue.h"
 
-#define PING_INTERVAL (15 * NSEC_PER_SEC)
+#define BEAT_INTERVAL (5 * NSEC_PER_SEC)
 #define BEHIND_BYTES  (1 << 20) /* unread bytes from which changes are held back */
 
 struct rest_stream {
     struct call *call;
     struct queue_watch *watch;
     struct inbox_watch *inbox; /* NULL: the caller has none */
-    struct loop_timer *ping;
+    struct loop_timer *beat;
     struct share_hold hold;
     struct queue_listing *listing; /* the whole, on its way: nothing else is written; NULL: none is */
     struct loop_timer *more;       /* its next piece */
@@ -37,9 +37,9 @@ static void release(struct rest_stream *s)
     s->watch = NULL;
     inbox_unwatch(s->inbox);
     s->inbox = NULL;
-    loop_timer_free(s->ping);
+    loop_timer_free(s->beat);
     loop_timer_free(s->more);
-    s->ping = s->more = NULL;
+    s->beat = s->more = NULL;
     queue_listing_free(s->listing);
     s->listing = NULL;
     map_free(s->missed);
@@ -102,6 +102,16 @@ static void send_inbox(struct rest_stream *s)
     buf_puts(&text, "event: inbox\ndata: ");
     json_write(&text, doc);
     buf_puts(&text, "\n\n");
+    http_stream_write(s->call->req, buf_view(&text));
+}
+
+/* So that a reader tells a calm queue from a broken connection. */
+static void send_beat(struct rest_stream *s)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    char time[CLOCK_TEXT_MAX];
+
+    buf_printf(&text, "event: beat\ndata: {\"time\":\"%s\"}\n\n", clock_format_milli(clock_now(), time));
     http_stream_write(s->call->req, buf_view(&text));
 }
 
@@ -195,6 +205,7 @@ static void send_piece(void *arg)
     queue_listing_free(TAKE_PTR(s->listing));
     send_missed(s);
     send_inbox(s);
+    send_beat(s);
 }
 
 static void send_whole(struct rest_stream *s)
@@ -238,13 +249,13 @@ static void queue_stream_on_change(void *arg, const struct queue_change *change)
     }
 }
 
-static void queue_stream_on_ping(void *arg)
+static void queue_stream_on_beat(void *arg)
 {
     struct rest_stream *s = arg;
 
-    if (!s->listing)
-        http_stream_write(s->call->req, STR(": ping\n\n"));
-    loop_timer_set(s->ping, PING_INTERVAL);
+    if (!s->listing && !s->behind)
+        send_beat(s);
+    loop_timer_set(s->beat, BEAT_INTERVAL);
 }
 
 static void stream_start(struct call *call, const struct err *failed)
@@ -270,8 +281,8 @@ static void stream_start(struct call *call, const struct err *failed)
     call->api->streams = s;
     http_stream_begin(call->req, 200, "text/event-stream", headers, ARRAY_LEN(headers));
     s->watch = queue_watch(call->api->config.queue, queue_stream_on_change, s);
-    s->ping = loop_timer_new(call->api->config.loop, queue_stream_on_ping, s);
-    loop_timer_set(s->ping, PING_INTERVAL);
+    s->beat = loop_timer_new(call->api->config.loop, queue_stream_on_beat, s);
+    loop_timer_set(s->beat, BEAT_INTERVAL);
     s->more = loop_timer_new(call->api->config.loop, send_piece, s);
     if (call->api->config.inbox && access_is_known(&call->who))
         s->inbox = inbox_watch(call->api->config.inbox, queue_stream_on_inbox, s);
