@@ -528,6 +528,8 @@ int patch_strategic(const struct schema_type *type, struct arena *arena, struct 
             failure, arena,
             "error decoding patch: json: cannot unmarshal %s into Go value of type map[string]interface {}",
             json_type_name(patch));
+    if (!json_is(doc, JSON_OBJECT)) /* as a merge patch has it: on nothing */
+        *doc = (struct json){.type = JSON_OBJECT};
     r = merge_object(&ctx, type, doc, json_copy(arena, patch));
     buf_done(&ctx.scratch);
     return r;
