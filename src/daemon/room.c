@@ -4,6 +4,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "objects/names.h"
 #include "registry/access.h"
 
 #define SPACES_MAX 10000 /* namespaces that are counted; beyond, all are forgotten and counted again */
@@ -55,6 +56,12 @@ static size_t *used_of(struct room *room, const char *ns)
     return used;
 }
 
+/* What Berth makes for somebody counts as well: each pod of a Job holds the Job's whole template. */
+static bool is_held(const struct write *write, const struct json *doc, const struct object *old)
+{
+    return write->who ? !access_is_admin(write->who) : !old && work_owner(doc);
+}
+
 static int admit(void *arg, const struct write *write, const struct kind *kind, const char *ns,
                  struct json *doc, const struct object *old)
 {
@@ -62,7 +69,7 @@ static int admit(void *arg, const struct write *write, const struct kind *kind, 
     CLEANUP(buf_done) struct buf text = {0};
     size_t *used, before = old ? old->text_len : 0;
 
-    if (!write->who || access_is_admin(write->who) || !kind->namespaced)
+    if (!kind->namespaced || !is_held(write, doc, old))
         return 0;
     json_write(&text, doc);
     used = used_of(room, ns);
