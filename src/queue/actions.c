@@ -130,10 +130,7 @@ static struct json *without_server_fields(struct arena *arena, const struct json
     static const char *const kept[] = {"labels", "annotations"};
     struct json *out = json_new_object(arena), *meta = json_set_object(arena, out, "metadata");
     const char *name = json_string_or(json_at(doc, "metadata.name"), "job");
-    size_t len = strlen(name);
 
-    while (len > 0 && name[len - 1] >= '0' && name[len - 1] <= '9') /* NAME-again-xxxxx stays short */
-        len--;
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
         if (json_get(json_get(doc, "metadata"), kept[i]))
             json_set(arena, meta, kept[i], *json_copy(arena, json_get(json_get(doc, "metadata"), kept[i])));
@@ -166,6 +163,8 @@ int queue_rerun(struct queue *queue, const struct identity *who, const char *uid
         return err_set(err, ERR_CONFLICT, "nothing says whose job '%s' is: it cannot be run again",
                        object->name);
     doc = without_server_fields(arena, old);
+    if (who && !access_is_admin(who)) /* an admin's word about that job, not about its copies */
+        json_remove(json_at(doc, "metadata.annotations"), KEEP_ANNOTATION);
     if (object->kind->id == KIND_JOB) {
         json_remove(json_get(doc, "spec"), "selector");
         json_remove(json_at(doc, "spec.template.metadata"), "labels");
@@ -228,8 +227,7 @@ int queue_dry_run(struct queue *queue, const struct identity *who, const struct 
     unit_drop(queue, unit);
     if (!row)
         return err_set(err, ERR_INTERNAL, "it could not be placed");
-    for (size_t i = 0; i < ARRAY_LEN(copied); i++)
-        json_set(arena, out, copied[i], *json_get(row, copied[i]));
+    row_copy(arena, out, row, copied, ARRAY_LEN(copied));
     json_set(arena, out, "job", *row);
     *ret = out;
     return 0;
@@ -237,30 +235,13 @@ int queue_dry_run(struct queue *queue, const struct identity *who, const struct 
 
 /* ---- ports ---- */
 
-static bool has_port(const char *mapping, uint16_t port)
-{
-    struct str rest = str_from(mapping), pair;
-
-    while (mapping && str_split(&rest, ',', &pair)) {
-        struct str right = str_trim(pair), left;
-        uint64_t n;
-
-        if (str_split(&right, ':', &left) && str_to_uint(str_trim(left), &n) && n == port)
-            return true;
-    }
-    return false;
-}
-
 bool queue_port_taken(struct queue *queue, uint16_t port, struct arena *arena, const char **name)
 {
-    UNITS_EACH(queue, it) {
-        const struct object *object =
-            it->kind == KIND_TRAINING_JOB ? store_by_uid(queue->store, it->uid) : NULL;
-
-        if (object && has_port(json_at_string(object_json(object, arena), "spec.portMapping"), port)) {
-            *name = arena_strdup(arena, it->name);
-            return true;
-        }
-    }
+    UNITS_EACH(queue, it)
+        for (size_t i = 0; i < it->ports.len; i++)
+            if (it->ports.v[i] == port) {
+                *name = arena_strdup(arena, it->name);
+                return true;
+            }
     return false;
 }

@@ -213,6 +213,8 @@ static int make_pod(struct queue *queue, struct unit *unit, const struct object 
     snprintf(uid, 64, "%s", written.object->uid);
     if (run->rank == 0)
         unit_set_pod(queue, unit, written.object->uid);
+    else
+        unit_add_pod(queue, unit, written.object->uid);
     edit_object(queue, written.object, edit_scheduled, &now, NULL);
     return 0;
 }
@@ -247,6 +249,7 @@ static void make_run(struct queue *queue, struct unit *unit, const struct life_e
 
     if (!job || job->deleting) /* its end is on its way */
         return;
+    unit_set_pod(queue, unit, NULL); /* those of the run before */
     run.node_count = run_nodes(queue, effect, nodes);
     for (run.rank = 0; run.rank < run.node_count; run.rank++) {
         if (make_pod(queue, unit, job, &run, effect, &arena, &why, uids[run.rank]) == 0)

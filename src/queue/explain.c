@@ -105,7 +105,10 @@ static void say_new(struct queue *queue, int64_t now)
 
 static bool is_due(const struct queue *queue, int64_t now)
 {
-    return now - queue->explained_at >= EXPLAIN_MS && queue->explained_revision != queue->revision;
+    bool waited =
+        now - queue->explained_at >= EXPLAIN_MS || now < queue->explained_at; /* the clock was set */
+
+    return waited && queue->explained_revision != queue->revision;
 }
 
 bool explain_write(struct queue *queue, int64_t now)

@@ -58,7 +58,9 @@ struct unit {
     uint64_t rechecked; /* the queue's count when it was last asked about again */
     bool bad_priority;
     bool noticed;         /* its object says that it is to be stopped */
-    char *pod;            /* uid of its pod, or of the first pod of its run */
+    char *pod;            /* uid of its pod, or of the first pod of its run that is there */
+    VEC(char *) pods;     /* uids of all pods of its run, also of those whose objects have gone */
+    VEC(uint16_t) ports;  /* of the node, that a training job asks for */
     int64_t memory_at_ms; /* when its memory was last recorded */
     VEC(int64_t) spans;   /* seq of its open span records, one for each slot with a card */
     VEC(int64_t) span_starts;
@@ -202,14 +204,16 @@ int64_t queue_now(const struct queue *queue); /* milliseconds: the only place th
 struct unit *unit_find(const struct queue *queue, const char *uid);
 struct unit *unit_of_job(const struct queue *queue, const char *job); /* the first one; NULL: none */
 struct unit *unit_by_id(const struct queue *queue, uint64_t id);
-struct unit *unit_of_pod(const struct queue *queue, const char *pod_uid); /* also of a run's first pod */
+struct unit *unit_of_pod(const struct queue *queue, const char *pod_uid); /* also of the pods of a run */
 /* As object_controls; the job's object may have gone. */
 bool unit_controls(const struct unit *unit, const struct object *pod);
 struct unit *unit_need(struct queue *queue, const struct object *object); /* makes it when it is new */
 void unit_drop(struct queue *queue, struct unit *unit);                   /* out of everything, freed */
 void unit_free(struct unit *unit);
+/* The first pod of its run that is there; NULL: it has no run. */
 void unit_set_pod(struct queue *queue, struct unit *unit, const char *pod_uid);
-const char *unit_row(const struct unit *unit); /* uid of its row */
+void unit_add_pod(struct queue *queue, struct unit *unit, const char *pod_uid); /* one more of its run */
+const char *unit_row(const struct unit *unit);                                  /* uid of its row */
 const struct workload *
 unit_w(const struct unit *unit); /* never NULL: of one that does not queue, an empty one */
 /* Its description. Texts are borrowed from doc and unit. */
@@ -365,6 +369,10 @@ const struct object *row_object(struct queue *queue, const char *uid);
 bool row_recorded(struct queue *queue, const char *uid); /* its end is; reads the disk */
 /* Is it theirs? An admin of this machine works under the name of root. */
 bool row_mine(const struct identity *who, const char *user, const char *ns);
+/* Members of a row that a smaller document has as well; null where it lacks one (a record of an older Berth).
+ */
+void row_copy(struct arena *arena, struct json *out, const struct json *row, const char *const *keys,
+              size_t len);
 
 /* ---- changing objects ---- */
 int edit_object(struct queue *queue, const struct object *object, registry_edit edit, void *arg,

@@ -64,7 +64,7 @@ int queue_profile(struct queue *queue, const char *job, const struct queue_profi
     if (queue_step(queue, &event, err) < 0)
         return -1;
     queue->revision++;
-    notify_unit(queue, unit);
+    notify_row(queue, job);
     return 0;
 }
 
@@ -80,19 +80,20 @@ int queue_signal_end(struct queue *queue, const char *job, struct err *err)
 
 /* ---- metrics ---- */
 
-/* Names that are new are noted in `names`. */
-static int check_values(const struct json *values, struct map *names, struct err *err)
+/* Names that are new are noted in `fresh`: what is refused takes none of the job's. */
+static int check_values(const struct json *values, const struct map *known, struct map *fresh,
+                        struct err *err)
 {
     JSON_EACH_MEMBER(values, it) {
         struct str name = {it->key, it->key_len};
 
         if (name.len == 0 || name.len > NAME_MAX_BYTES || strlen(it->key) != name.len)
             return err_set(err, ERR_INVALID, "a metric's name has 1 to %d bytes", NAME_MAX_BYTES);
-        if (!map_get(names, name)) {
-            if (map_len(names) >= QUEUE_METRICS_MAX)
-                return err_set(err, ERR_LIMIT, "more than %d metrics", QUEUE_METRICS_MAX);
-            map_set(names, name, names);
-        }
+        if (map_get(known, name) || map_get(fresh, name))
+            continue;
+        if (map_len(known) + map_len(fresh) >= QUEUE_METRICS_MAX)
+            return err_set(err, ERR_LIMIT, "more than %d metrics", QUEUE_METRICS_MAX);
+        map_set(fresh, name, fresh);
     }
     return 0;
 }
@@ -104,7 +105,10 @@ static bool is_number(const struct json *value)
 
 static int check_records(struct unit *unit, const struct json *records, struct err *err)
 {
-    size_t values = 0;
+    CLEANUP(map_free) struct map *fresh = map_new();
+    size_t values = 0, at = 0;
+    struct str name;
+    void *value;
 
     if (!unit->metrics)
         unit->metrics = map_new();
@@ -118,9 +122,11 @@ static int check_records(struct unit *unit, const struct json *records, struct e
         values += json_len(json_get(it, "values"));
         if (values > QUEUE_VALUES_MAX)
             return err_set(err, ERR_LIMIT, "more than %d values at once", QUEUE_VALUES_MAX);
-        if (check_values(json_get(it, "values"), unit->metrics, err) < 0)
+        if (check_values(json_get(it, "values"), unit->metrics, fresh, err) < 0)
             return -1;
     }
+    while (map_next(fresh, &at, &name, &value))
+        map_set(unit->metrics, name, unit->metrics);
     return 0;
 }
 

@@ -425,9 +425,13 @@ static void run_exited(struct queue *queue, struct unit *unit, struct run_pods *
         delete_pods(queue, run->pods.v, run->pods.len, -1);
 }
 
+/* Processes of any pod of its run. */
 static bool still_alive(struct queue *queue, const struct unit *unit)
 {
-    return unit->pod && queue->config.pod_alive && queue->config.pod_alive(queue->config.arg, unit->pod);
+    for (size_t i = 0; i < unit->pods.len && queue->config.pod_alive; i++)
+        if (queue->config.pod_alive(queue->config.arg, unit->pods.v[i]))
+            return true;
+    return false;
 }
 
 /* Those of a gang that still run. The one that failed stays: it says how the run has ended. */
@@ -442,6 +446,8 @@ static void see_run(struct queue *queue, struct unit *unit, struct run_pods *run
 {
     if (run->count)
         unit_set_pod(queue, unit, run->pods.v[0]->uid);
+    VEC_EACH(&run->pods, it)
+        unit_add_pod(queue, unit, (*it)->uid);
     set_asked(queue, unit, run->count == 0 && still_alive(queue, unit));
     if (unit->asked)
         return;

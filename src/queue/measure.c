@@ -4,6 +4,12 @@
 #define CARD_RECORD_MS   60000
 #define MEMORY_RECORD_MS 30000
 
+/* Also where the clock was set back. */
+static bool is_due(int64_t last, int64_t every, int64_t now)
+{
+    return now - last >= every || now < last;
+}
+
 static void record_memory(struct queue *queue, struct unit *unit, int64_t now)
 {
     CLEANUP(free) char *doc = mem_printf("{\"mib\":%lld}", (long long)unit->life->now_mib);
@@ -13,7 +19,7 @@ static void record_memory(struct queue *queue, struct unit *unit, int64_t now)
                             .user = unit_w(unit)->user,
                             .doc = str_from(doc)};
 
-    if (now - unit->memory_at_ms < MEMORY_RECORD_MS)
+    if (!is_due(unit->memory_at_ms, MEMORY_RECORD_MS, now))
         return;
     unit->memory_at_ms = now;
     store_record(queue->store, &record);
@@ -80,7 +86,7 @@ void queue_measured(struct queue *queue, const char *node, const struct queue_ca
 {
     uint32_t at = world_node(queue, node);
     int64_t now = queue_now(queue);
-    bool record = now - queue->cards_recorded_at >= CARD_RECORD_MS;
+    bool record = is_due(queue->cards_recorded_at, CARD_RECORD_MS, now);
 
     if (at == SCHED_NONE)
         return;

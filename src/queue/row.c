@@ -67,6 +67,16 @@ bool row_mine(const struct identity *who, const char *user, const char *ns)
            (streq(user, ADMIN_USER) && starts_with(who->user, "system:") && access_is_admin(who));
 }
 
+void row_copy(struct arena *arena, struct json *out, const struct json *row, const char *const *keys,
+              size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        const struct json *value = json_get(row, keys[i]);
+
+        json_set(arena, out, keys[i], value ? *value : (struct json){.type = JSON_NULL});
+    }
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp((*(struct unit *const *)a)->name, (*(struct unit *const *)b)->name);

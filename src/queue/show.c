@@ -609,8 +609,7 @@ int queue_why(struct queue *queue, const struct identity *who, const char *uid, 
     }
     vec_done(&units);
     json_set_string(arena, out, "job", uid);
-    for (size_t i = 0; i < ARRAY_LEN(copied); i++)
-        json_set(arena, out, copied[i], *json_get(row, copied[i]));
+    row_copy(arena, out, row, copied, ARRAY_LEN(copied));
     json_set(arena, out, "ahead", *ahead);
     json_set(arena, out, "frees", *frees);
     json_set_string(arena, out, "text", why_text(row, ahead, frees, arena));

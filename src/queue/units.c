@@ -111,16 +111,33 @@ static void leave_job(struct queue *queue, struct unit *unit)
         it->next_of_job = unit->next_of_job;
 }
 
+static void forget_pods(struct queue *queue, struct unit *unit)
+{
+    VEC_EACH(&unit->pods, it) {
+        map_remove(queue->by_pod, str_from(*it));
+        free(*it);
+    }
+    unit->pods.len = 0;
+}
+
+void unit_add_pod(struct queue *queue, struct unit *unit, const char *pod_uid)
+{
+    if (map_get(queue->by_pod, str_from(pod_uid)) == unit)
+        return;
+    vec_push(&unit->pods, mem_strdup(pod_uid));
+    map_set(queue->by_pod, str_from(pod_uid), unit);
+}
+
 void unit_set_pod(struct queue *queue, struct unit *unit, const char *pod_uid)
 {
     if (unit->pod && pod_uid && streq(unit->pod, pod_uid))
         return;
-    if (unit->pod)
-        map_remove(queue->by_pod, str_from(unit->pod));
     unit->limited = 0;
     set_string(&unit->pod, pod_uid);
     if (pod_uid)
-        map_set(queue->by_pod, str_from(pod_uid), unit);
+        unit_add_pod(queue, unit, pod_uid);
+    else
+        forget_pods(queue, unit);
 }
 
 struct unit *unit_need(struct queue *queue, const struct object *object)
@@ -162,6 +179,10 @@ void unit_free(struct unit *unit)
     free(unit->job);
     free(unit->job_name);
     free(unit->pod);
+    VEC_EACH(&unit->pods, it)
+        free(*it);
+    vec_done(&unit->pods);
+    vec_done(&unit->ports);
     free(unit->said);
     vec_done(&unit->spans);
     vec_done(&unit->span_starts);
@@ -467,12 +488,28 @@ static int64_t milli_of(const struct json *value, double max)
     return n > 0 ? (int64_t)((n < max ? n : max) * 1000) : 0;
 }
 
+/* "31346:6006,…": the ports before the colons. */
+static void read_ports(struct unit *unit, struct str mapping)
+{
+    struct str pair;
+
+    unit->ports.len = 0;
+    while (mapping.len && str_split(&mapping, ',', &pair)) {
+        struct str right = str_trim(pair), left;
+        uint64_t n;
+
+        if (str_split(&right, ':', &left) && str_to_uint(str_trim(left), &n) && n <= UINT16_MAX)
+            vec_push(&unit->ports, (uint16_t)n);
+    }
+}
+
 void unit_describe_training(struct queue *queue, struct unit *unit, const struct object *object,
                             const struct json *doc, struct arena *arena, struct life_desc *ret)
 {
     const struct json *spec = json_get(doc, "spec");
 
     describe_common(queue, unit, object, doc, ret);
+    read_ports(unit, json_str(json_get(spec, "portMapping")));
     training_demand(queue, spec, ret);
     ret->w.kind = WORKLOAD_TRAINING;
     ret->w.can_checkpoint = ret->w.resumable = true;

@@ -15,8 +15,10 @@ struct fixture {
     struct arena arena;
     struct failure failure;
     struct identity admin, ann;
+    const char *ns; /* where things are made; NULL: default */
     bool idle_node; /* nothing that is bound runs */
-    bool alive;     /* processes of pods that have gone are still there */
+    bool alive;     /* processes of pods that have gone are still there, */
+    char only[64];  /* … of this one alone; "": of all */
 };
 
 static bool edit_running(void *arg, struct arena *arena, struct json *doc)
@@ -80,8 +82,11 @@ static int create_as(struct fixture *f, const struct identity *who, int kind, co
     struct written written;
 
     f->failure = (struct failure){0};
-    if (registry_create(f->registry, &write, of, of->namespaced ? "default" : "", yaml(f, text), &written) <
-        0)
+    if (registry_create(f->registry, &write, of,
+                        !of->namespaced ? ""
+                        : f->ns         ? f->ns
+                                        : "default",
+                        yaml(f, text), &written) < 0)
         return -1;
     snprintf(uid, 64, "%s", written.object->uid);
     return 0;
@@ -118,8 +123,9 @@ static void drop(struct fixture *f, const char *uid)
 
 static bool is_alive(void *arg, const char *pod_uid)
 {
-    (void)pod_uid;
-    return ((struct fixture *)arg)->alive;
+    const struct fixture *f = arg;
+
+    return f->alive && (!f->only[0] || streq(f->only, pod_uid));
 }
 
 static void start(struct fixture *f)
@@ -266,6 +272,33 @@ static void test_a_run_that_loses_one_of_its_pods_ends_as_a_whole(void **state)
     settle(f);
     assert_true(store_get(f->store, KIND_POD, "default", "gang-1-0")->deleting);
     drop(f, store_get(f->store, KIND_POD, "default", "gang-1-0")->uid); /* its processes have gone */
+    settle(f);
+    assert_state(f, "gang", "Failed");
+}
+
+static void test_a_gang_ends_with_the_processes_of_all_its_pods(void **state)
+{
+    struct fixture *f = *state;
+    char uid[64];
+
+    create(f, KIND_NODE,
+           "metadata: {name: other, annotations: {berth.dev/cards: "
+           "'[{\"index\":0,\"uuid\":\"G2\",\"mib\":8000},{\"index\":1,\"uuid\":\"G3\",\"mib\":8000}]'}}\n",
+           uid);
+    set_status(f, uid,
+               "{conditions: [{type: Ready, status: 'True'}], allocatable: {cpu: '8', memory: 32Gi}}");
+    create(f, KIND_TRAINING_JOB, TRAINING("gang", ", minGPUs: 4, maxGPUs: 4"), uid);
+    settle(f);
+    assert_state(f, "gang", "Running");
+    f->alive = true;
+    snprintf(f->only, sizeof(f->only), "%s", store_get(f->store, KIND_POD, "default", "gang-1-1")->uid);
+    drop(f, f->only); /* by force, and the first to go */
+    settle(f);
+    drop(f, store_get(f->store, KIND_POD, "default", "gang-1-0")->uid);
+    settle(f);
+    assert_state(f, "gang", "Running"); /* the cards of the other node are not free yet */
+    f->alive = false;
+    queue_on_tick(f->queue);
     settle(f);
     assert_state(f, "gang", "Failed");
 }
@@ -522,6 +555,33 @@ static void test_keep_is_for_admins(void **state)
     assert_true(unit_w(unit_find(f->queue, uid))->keep);
 }
 
+static bool edit_keep(void *arg, struct arena *arena, struct json *doc)
+{
+    (void)arg;
+    annotation_set(arena, doc, KEEP_ANNOTATION, "true");
+    return true;
+}
+
+static void test_a_kept_job_is_run_again_without_being_kept(void **state)
+{
+    struct fixture *f = *state;
+    const char *again = NULL;
+    struct err err = {0};
+    char uid[64];
+
+    create(f, KIND_NAMESPACE, "metadata: {name: ann}", uid);
+    f->ns = "ann";
+    assert_int_equal(create_as(f, &f->ann, KIND_TRAINING_JOB, "{metadata: {name: x}, spec: {image: x}}", uid),
+                     0);
+    edit_object(f->queue, store_by_uid(f->store, uid), edit_keep, NULL, NULL);
+    settle(f);
+    if (queue_rerun(f->queue, &f->ann, uid, &f->arena, &again, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_false(work_is_kept(object_doc(store_by_uid(f->store, again))));
+    assert_int_equal(queue_rerun(f->queue, &f->admin, uid, &f->arena, &again, &err), 0);
+    assert_true(work_is_kept(object_doc(store_by_uid(f->store, again))));
+}
+
 static void test_cards_are_nobodys_to_write(void **state)
 {
     static const char text[] = "{metadata: {name: p, annotations: {berth.dev/gpus: '0:1', a: b}}, spec: "
@@ -703,6 +763,23 @@ static void test_metrics_are_bounded_for_each_job(void **state)
     assert_int_equal(log_text(f, uid, "[{values: {m1: 1}}]"), 0);
 }
 
+static void test_metrics_that_are_refused_take_no_names(void **state)
+{
+    struct fixture *f = *state;
+    CLEANUP(buf_done) struct buf text = {0};
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("net", ", maxEpochs: 3"), uid);
+    settle(f);
+    buf_puts(&text, "[{values: {");
+    for (int i = 0; i <= QUEUE_METRICS_MAX; i++)
+        buf_printf(&text, "%sm%d: 1", i ? ", " : "", i);
+    buf_puts(&text, "}}]");
+    assert_int_equal(log_text(f, uid, text.data), ERR_LIMIT);
+    assert_int_equal(log_text(f, uid, "[{values: {a: 1}}, {values: 1}]"), ERR_INVALID);
+    assert_int_equal(log_text(f, uid, "[{values: {loss: 1}}]"), 0);
+}
+
 static void test_a_metric_from_the_future_is_from_now(void **state)
 {
     struct fixture *f = *state;
@@ -823,6 +900,75 @@ static void test_a_dry_run_leaves_nothing(void **state)
     assert_int_equal(map_len(f->queue->units), 0);
 }
 
+static void test_why_is_answered_for_a_record_of_an_older_berth(void **state)
+{
+    struct fixture *f = *state;
+    struct record record = {.type = RECORD_JOB,
+                            .time_ms = 1000,
+                            .job = "before",
+                            .user = "ann",
+                            .doc = STR("{\"name\":\"b\",\"namespace\":\"default\",\"state\":\"Succeeded\"}")};
+    struct json *why = NULL;
+
+    store_record(f->store, &record);
+    settle(f);
+    assert_int_equal(queue_why(f->queue, &f->admin, "before", &f->arena, &why, NULL), 0);
+    assert_true(json_is(json_get(why, "startLow"), JSON_NULL));
+}
+
+static void test_the_ports_of_queued_jobs_are_known(void **state)
+{
+    struct fixture *f = *state;
+    const char *name = NULL;
+    char uid[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("a", ", portMapping: '31346:6006, 31347:80'"), uid);
+    settle(f);
+    assert_true(queue_port_taken(f->queue, 31347, &f->arena, &name));
+    assert_string_equal(name, "a");
+    assert_false(queue_port_taken(f->queue, 6006, &f->arena, &name));
+    assert_int_equal(queue_cancel(f->queue, NULL, uid, NULL), 0);
+    drop(f, store_get(f->store, KIND_POD, "default", "a-1")->uid); /* its processes have gone */
+    settle(f);
+    assert_false(queue_port_taken(f->queue, 31347, &f->arena, &name));
+}
+
+/* ---- the clock was set back ---- */
+
+static size_t points_of_first_card(struct fixture *f)
+{
+    struct json *timeline = NULL;
+
+    assert_int_equal(queue_timeline(f->queue, 1, INT64_MAX, &f->arena, &timeline, NULL), 0);
+    return json_len(json_at(timeline, "utilization.0.points"));
+}
+
+static void test_measurements_are_recorded_after_the_clock_was_set_back(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_card card = {.card = 0, .used_mib = 1, .busy_percent = 1};
+
+    f->queue->cards_recorded_at = queue_now(f->queue) + 24 * 3600 * 1000;
+    queue_measured(f->queue, "lab", &card, 1, NULL, 0);
+    settle(f);
+    assert_int_equal(points_of_first_card(f), 1);
+}
+
+static void test_places_are_told_after_the_clock_was_set_back(void **state)
+{
+    struct fixture *f = *state;
+    char first[64], second[64];
+
+    create(f, KIND_TRAINING_JOB, TRAINING("one", ", minGPUs: 3"), first);
+    create(f, KIND_TRAINING_JOB, TRAINING("two", ", minGPUs: 3"), second);
+    settle(f);
+    assert_int_equal(json_int(json_at(object_doc(store_by_uid(f->store, second)), "status.position"), 0), 2);
+    f->queue->explained_at = queue_now(f->queue) + 24 * 3600 * 1000;
+    assert_int_equal(queue_cancel(f->queue, NULL, first, NULL), 0);
+    settle(f);
+    assert_int_equal(json_int(json_at(object_doc(store_by_uid(f->store, second)), "status.position"), 0), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -830,6 +976,7 @@ int main(void)
         TEST(test_a_job_is_found_at_every_instant_of_its_end),
         TEST(test_a_run_whose_pod_is_deleted_by_force_ends_with_its_processes),
         TEST(test_a_run_that_loses_one_of_its_pods_ends_as_a_whole),
+        TEST(test_a_gang_ends_with_the_processes_of_all_its_pods),
         TEST(test_a_cancelled_job_is_found_before_that_is_stored),
         TEST(test_a_deleted_pod_is_found),
         TEST(test_a_pod_that_ended_while_the_daemon_was_away),
@@ -841,6 +988,7 @@ int main(void)
         TEST(test_progress_of_jobs_with_and_without_epochs),
         TEST(test_what_the_admin_made_is_roots),
         TEST(test_keep_is_for_admins),
+        TEST(test_a_kept_job_is_run_again_without_being_kept),
         TEST(test_cards_are_nobodys_to_write),
         TEST(test_a_pod_waits_for_a_node_that_its_affinity_takes),
         TEST(test_a_pod_waits_for_a_node_that_its_selector_takes),
@@ -848,12 +996,17 @@ int main(void)
         TEST(test_every_card_of_a_share_is_limited_once),
         TEST(test_amounts_beyond_reason_wait_for_ever),
         TEST(test_metrics_are_bounded_for_each_job),
+        TEST(test_metrics_that_are_refused_take_no_names),
         TEST(test_a_metric_from_the_future_is_from_now),
         TEST(test_metrics_follow_the_life_of_work),
         TEST(test_cards_that_something_starts_on_are_held),
         TEST(test_the_library_finds_what_is_in_the_queue),
         TEST(test_a_pod_on_a_node_that_is_not_there_stays_there),
         TEST(test_a_dry_run_leaves_nothing),
+        TEST(test_why_is_answered_for_a_record_of_an_older_berth),
+        TEST(test_the_ports_of_queued_jobs_are_known),
+        TEST(test_measurements_are_recorded_after_the_clock_was_set_back),
+        TEST(test_places_are_told_after_the_clock_was_set_back),
     };
 
     return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
