@@ -5,6 +5,7 @@
  * Limits: the type tables are not recursive, so nesting is theirs; DEPTH_MAX guards that. VALUES_MAX bounds
  * what a small body can be blown up to. */
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "objects/schema.h"
 #include "objects/schema_value.h"
 
@@ -177,7 +178,8 @@ static int decode_time(const struct decoder *d, struct input in, bool micro, str
         return 0;
     if (read_small(d, in, items, 2) < 0)
         return -1;
-    if (!schema_time_text((int64_t)items[1].integer, micro ? (int64_t)items[2].integer / 1000 : -1, text))
+    if (items[2].integer >= (uint64_t)NSEC_PER_SEC ||
+        !schema_time_text((int64_t)items[1].integer, micro ? (int64_t)items[2].integer / 1000 : -1, text))
         return bad(d, "time is out of range");
     *ret = json_of_str(d->arena, str_from(text));
     return 0;
