@@ -76,7 +76,7 @@ struct podnet {
     struct loop *loop;
     enum podnet_mode mode;
     char bridge[IF_NAMESIZE];
-    int bridge_index;
+    int bridge_index; /* the helper thread's, once that runs */
     uint32_t mtu;
     char *run_dir, *netns_dir, *slirp_path;
     struct slirp *leaving; /* told to end */
@@ -88,7 +88,15 @@ struct podnet {
     int home;                 /* the host's namespace */
     int rt, nf;               /* netlink sockets of the loop's thread */
     int worker_rt, worker_nf; /* the helper thread's */
-    struct loop_timer *check;
+    struct loop_timer *check, *soon, *first_spares;
+    unsigned checking; /* looks under way */
+    bool check_again, rules_lost;
+    int64_t checked;        /* when the last look began, monotonic */
+    int rt_heard, nf_heard; /* what others change */
+    struct loop_io *rt_io, *nf_io;
+    podnet_mended_fn mended;
+    void *mended_arg;
+    struct buf trouble;
     struct worker *worker;
     struct map *pods;             /* id → struct pod */
     VEC(struct net_spare) spares; /* the oldest first */
@@ -103,11 +111,13 @@ struct podnet {
 /* ---- pods.c ---- */
 bool podnet_id_valid(const char *id);
 struct pod *pod_new(struct podnet *net, const char *id, uint32_t home,
-                    uint32_t ip); /* in the map; not UP yet */
-void pod_free(struct pod *pod);   /* out of the map, address given back */
+                    uint32_t ip);       /* in the map; not UP yet */
+void pod_free(struct pod *pod);         /* out of the map, address given back */
+char *pod_alias(const struct pod *pod); /* of its link; free it */
 /* Of a bridge by its address, since it may be there before the pod; else by its id. */
 char *pod_netns_path(const struct podnet *net, const char *id, uint32_t home);
-void net_spares_make(struct podnet *net); /* until there are enough */
+void net_spares_make(struct podnet *net);               /* until there are enough */
+void net_spare_drop(struct podnet *net, uint32_t home); /* its namespace is gone, or is to go */
 void net_spares_free(struct podnet *net);
 
 /* ---- ports.c ---- */
@@ -128,6 +138,17 @@ void services_drop_pod(struct podnet *net, const struct pod *pod);
 
 /* ---- check.c ---- */
 void net_check_start(struct podnet *net); /* podnet_check now and then */
+void net_check_soon(struct podnet *net);  /* something was heard of */
+void net_check_stop(struct podnet *net);
+/* -1: it cannot be set, with errno; 1: it was not; 0: it was. */
+int net_forwarding(const char *name);
+/* In the helper thread: the bridge is there, up, with its address. *made: it was gone; *changed: it was not
+ * as it should be. Both may be NULL. */
+int net_bridge_mend(struct podnet *net, bool *made, bool *changed, struct err *err);
+
+/* ---- watch.c: what the kernel tells of ---- */
+void net_watch_start(struct podnet *net);
+void net_watch_stop(struct podnet *net);
 
 /* ---- dial.c ---- */
 /* As podnet_dial, to any address (the machine's byte order) as seen inside the pod; pod NULL: the host. */

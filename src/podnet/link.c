@@ -28,6 +28,7 @@ static void on_link(void *arg, const struct nlmsghdr *msg)
     if (msg->nlmsg_type != RTM_NEWLINK || !nl_attrs(msg, sizeof(*head), attr, IFLA_IFALIAS))
         return;
     link.index = head->ifi_index;
+    link.up = head->ifi_flags & IFF_UP;
     link.master = (int)nl_u32(attr[IFLA_MASTER]);
     link.mtu = nl_u32(attr[IFLA_MTU]);
     nl_string(attr[IFLA_IFNAME], link.name, sizeof(link.name));
@@ -323,6 +324,19 @@ int link_pod_mark(int fd, uint32_t ip, const char *alias, struct err *err)
     mnl_attr_nest_end(msg, info);
     if (nl_send(fd, &batch, NULL, err) < 0)
         return err_prefix(err, "name the pod's link");
+    return 0;
+}
+
+int link_attach(int fd, int index, int bridge, struct err *err)
+{
+    CLEANUP(nl_batch_done) struct nl_batch batch = {0};
+    struct ifinfomsg head = {
+        .ifi_family = AF_UNSPEC, .ifi_index = index, .ifi_flags = IFF_UP, .ifi_change = IFF_UP};
+    struct nlmsghdr *msg = nl_begin(&batch, RTM_NEWLINK, ACK, &head, sizeof(head));
+
+    mnl_attr_put_u32(msg, IFLA_MASTER, (uint32_t)bridge);
+    if (nl_send(fd, &batch, NULL, err) < 0)
+        return err_prefix(err, "attach the pod's link");
     return 0;
 }
 

@@ -17,6 +17,7 @@ struct link {
     int index;
     int master; /* index of its bridge; 0: none */
     uint32_t mtu;
+    bool up;
     char name[IF_NAMESIZE];
     char kind[16]; /* "bridge", "veth", ""… */
     char alias[LINK_ALIAS_MAX];
@@ -70,5 +71,7 @@ int link_pod_mark(int fd, uint32_t ip, const char *alias, struct err *err);
 /* In the pod's namespace: another address in place of the one it has. */
 int link_pod_move(int fd, uint32_t from, uint32_t to, int prefix, uint32_t gateway, struct err *err);
 int link_lo_up(int fd, struct err *err); /* only that */
+/* The host's end on the bridge (again), up. */
+int link_attach(int fd, int index, int bridge, struct err *err);
 void link_pod_name(uint32_t ip, char ret[IF_NAMESIZE]);
 bool link_pod_parse(const char *name, uint32_t *ret_ip);

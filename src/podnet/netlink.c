@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -53,6 +54,44 @@ int nl_open(int protocol, struct err *err)
     (void)setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on));
     (void)setsockopt(fd, SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof(on));
     return fd;
+}
+
+int nl_listen(int protocol, const int *groups, size_t len, struct err *err)
+{
+    CLEANUP(fd_close) int fd = nl_open(protocol, err);
+    struct sockaddr_nl own = {.nl_family = AF_NETLINK};
+
+    if (fd < 0)
+        return -1;
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0 || bind(fd, (struct sockaddr *)&own, sizeof(own)) < 0)
+        return err_errno(err, errno, "listen to netlink");
+    for (size_t i = 0; i < len; i++)
+        if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &groups[i], sizeof(groups[i])) < 0)
+            return err_errno(err, errno, "listen to group %d of netlink", groups[i]);
+    return take_fd(&fd);
+}
+
+uint32_t nl_port(int fd)
+{
+    struct sockaddr_nl own = {0};
+    socklen_t len = sizeof(own);
+
+    return getsockname(fd, (struct sockaddr *)&own, &len) == 0 ? own.nl_pid : 0;
+}
+
+bool nl_heard(int fd, nl_fn fn, void *arg)
+{
+    char data[32768] __attribute__((aligned(NLMSG_ALIGNTO)));
+    ssize_t n;
+
+    while ((n = recv(fd, data, sizeof(data), MSG_DONTWAIT)) > 0 || (n < 0 && errno == EINTR)) {
+        int left = n < 0 ? 0 : (int)n;
+
+        for (const struct nlmsghdr *msg = (void *)data; mnl_nlmsg_ok(msg, left);
+             msg = mnl_nlmsg_next(msg, &left))
+            fn(arg, msg);
+    }
+    return n == 0 || errno == EAGAIN;
 }
 
 static int send_all(int fd, struct nl_batch *batch, struct err *err)

@@ -33,6 +33,9 @@ void nl_end(struct nl_batch *batch); /* of the last message; nl_send and nl_dump
 
 /* A socket of NETLINK_ROUTE, NETLINK_NETFILTER …, in the calling thread's namespace; -1 with errno in err. */
 int nl_open(int protocol, struct err *err);
+/* A nonblocking socket that hears what anybody changes, of these groups (RTNLGRP_…, NFNLGRP_…). */
+int nl_listen(int protocol, const int *groups, size_t len, struct err *err);
+uint32_t nl_port(int fd); /* what the kernel calls the socket: nlmsg_pid of changes made by it */
 /* Sends the batch and reads all answers; empties it. Fails with the first error, in the kernel's words where
  * it has some; err->sys is the errno. *ret_failed (may be NULL) gets the place of that message, from 0. */
 int nl_send(int fd, struct nl_batch *batch, uint32_t *ret_failed, struct err *err);
@@ -40,6 +43,8 @@ int nl_send(int fd, struct nl_batch *batch, uint32_t *ret_failed, struct err *er
  * which the table did not change, as far as that can be had. */
 typedef void (*nl_fn)(void *arg, const struct nlmsghdr *msg);
 int nl_dump(int fd, struct nl_batch *batch, nl_fn fn, void *arg, struct err *err);
+/* Of nl_listen: calls fn for each message that has come; false: some were lost. */
+bool nl_heard(int fd, nl_fn fn, void *arg);
 
 /* The attributes behind a family header of head_len bytes, by type into table[max + 1], NULL where absent;
  * false: the message is shorter than that header. */

@@ -10,10 +10,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/rtnetlink.h>
 #include <sched.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
 #define SELF_NS      "/proc/thread-self/ns/net"
 #define SOCKSTAT_MAX 4096
@@ -95,6 +100,39 @@ int netns_make(int home, const char *path, int *ret_ns, int *ret_netlink, struct
     if (status < 0)
         (void)netns_unpin(path, NULL);
     return status;
+}
+
+bool netns_pinned(const char *path)
+{
+    struct statfs fs;
+
+    return statfs(path, &fs) == 0 && fs.f_type == NSFS_MAGIC;
+}
+
+int netns_pin(int home, pid_t pid, const char *path, struct err *err)
+{
+    char source[64];
+    struct stat theirs, own;
+    int file;
+
+    (void)snprintf(source, sizeof(source), "/proc/%d/ns/net", (int)pid);
+    if (stat(source, &theirs) < 0 || fstat(home, &own) < 0)
+        return err_errno(err, errno, "find the network namespace of process %d", (int)pid);
+    if (theirs.st_ino == own.st_ino && theirs.st_dev == own.st_dev)
+        return err_set(err, ERR_CONFLICT, "process %d is in the host's network", (int)pid);
+    if (netns_unpin(path, err) < 0)
+        return -1;
+    file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0)
+        return err_errno(err, errno, "make '%s'", path);
+    close(file);
+    if (mount(source, path, NULL, MS_BIND, NULL) < 0) {
+        int sys = errno;
+
+        unlink(path);
+        return err_errno(err, sys, "pin a network namespace at '%s'", path);
+    }
+    return 0;
 }
 
 int netns_unpin(const char *path, struct err *err)

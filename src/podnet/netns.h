@@ -5,12 +5,16 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 int netns_here(struct err *err); /* the caller's own, as a descriptor */
 
 /* Makes one, pins it at path (an older pin there is removed), and opens netlink and the namespace itself in
  * it; the caller is in `home` again. lo is down yet. */
 int netns_make(int home, const char *path, int *ret_ns, int *ret_netlink, struct err *err);
+bool netns_pinned(const char *path); /* a namespace is pinned there */
+/* Pins the namespace of a process at path again. ERR_CONFLICT: that process is in `home`. */
+int netns_pin(int home, pid_t pid, const char *path, struct err *err);
 /* Unpins. The namespace ends with its last process. None is fine. */
 int netns_unpin(const char *path, struct err *err);
 /* A socket of the namespace at path: nonblocking, close-on-exec. */

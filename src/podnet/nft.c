@@ -20,6 +20,7 @@
 
 #define MAP_NAME        "ports"
 #define MAP_ID          1
+#define TABLE_RULES     6 /* that nft_put_table makes */
 
 #define LOOPBACK        (UINT32_C(127) << 24)
 #define LOOPBACK_PREFIX 8
@@ -134,19 +135,9 @@ int nft_table_set(int fd, const char *table, const struct subnet *subnet, const 
     return 0;
 }
 
-int nft_table_there(int fd, const char *table, struct err *err)
+int nft_table_whole(int fd, const char *table, struct err *err)
 {
-    CLEANUP(nl_batch_done) struct nl_batch batch = {0};
-    struct err why = {0};
-
-    nft_table_msg(&batch, NFT_MSG_GETTABLE, 0, table);
-    if (nl_send(fd, &batch, NULL, &why) == 0)
-        return 1;
-    if (why.sys == ENOENT)
-        return 0;
-    if (err)
-        *err = why;
-    return -1;
+    return nft_rules_there(fd, table, TABLE_RULES, err);
 }
 
 int nft_table_del(int fd, const char *table, struct err *err)

@@ -34,8 +34,9 @@ struct nft_ports {
 /* fd: nl_open(NETLINK_NETFILTER). Replaces a table of that name at once, with these ports in the map. */
 int nft_table_set(int fd, const char *table, const struct subnet *subnet, const struct nft_ports *ports,
                   struct err *err);
-/* 1: there is a table of that name; 0: none; -1: the question failed. */
-int nft_table_there(int fd, const char *table, struct err *err);
+/* 1: there is a table of that name with all its rules; 0: none, or some of them are gone; -1: the question
+ * failed. */
+int nft_table_whole(int fd, const char *table, struct err *err);
 int nft_table_del(int fd, const char *table, struct err *err); /* none is fine */
 /* Adds to ret what the map has; no table is fine. */
 int nft_ports_list(int fd, const char *table, struct nft_ports *ret, struct err *err);

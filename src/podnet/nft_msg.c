@@ -2,8 +2,10 @@
 #include "podnet/nft_msg.h"
 
 #include "base/mem.h"
+#include "base/str.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <libnftnl/chain.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_nat.h>
@@ -62,6 +64,42 @@ int nft_transact(int fd, struct nl_batch *b, int gone, struct err *err)
 
     nft_mark(b, NFNL_MSG_BATCH_END);
     if (nl_send(fd, b, NULL, &why) == 0 || (gone && why.sys == gone))
+        return 0;
+    if (err)
+        *err = why;
+    return -1;
+}
+
+struct rule_count {
+    const char *table;
+    size_t len;
+};
+
+static void on_rule(void *arg, const struct nlmsghdr *msg)
+{
+    struct rule_count *count = arg;
+    const struct nlattr *attr[NFTA_RULE_TABLE + 1];
+    char table[NFT_TABLE_MAXNAMELEN];
+
+    if (!nl_attrs(msg, sizeof(struct nfgenmsg), attr, NFTA_RULE_TABLE))
+        return;
+    nl_string(attr[NFTA_RULE_TABLE], table, sizeof(table));
+    count->len += streq(table, count->table);
+}
+
+int nft_rules_there(int fd, const char *table, size_t rules, struct err *err)
+{
+    CLEANUP(nl_batch_done) struct nl_batch batch = {0};
+    struct rule_count count = {.table = table};
+    struct err why = {0};
+
+    nft_table_msg(&batch, NFT_MSG_GETTABLE, 0, table);
+    if (nl_send(fd, &batch, NULL, &why) == 0) {
+        mnl_attr_put_strz(nft_begin(&batch, NFT_MSG_GETRULE, NLM_F_DUMP), NFTA_RULE_TABLE, table);
+        if (nl_dump(fd, &batch, on_rule, &count, &why) == 0)
+            return count.len >= rules;
+    }
+    if (why.sys == ENOENT)
         return 0;
     if (err)
         *err = why;

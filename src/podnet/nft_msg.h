@@ -28,6 +28,9 @@ void nft_chain(struct nl_batch *b, const char *table, const char *name, const ch
 /* Ends the transaction and sends it; `gone` is the errno that is as good as success. */
 int nft_transact(int fd, struct nl_batch *b, int gone, struct err *err);
 
+/* 1: the table has that many rules; 0: fewer, or there is no such table; -1: the question failed. */
+int nft_rules_there(int fd, const char *table, size_t rules, struct err *err);
+
 /* A set or map, to be made or to carry elements. */
 struct nftnl_set *nft_set(const char *table, const char *name, uint32_t id);
 DEFINE_CLEANUP(struct nftnl_set *, nftnl_set_free);

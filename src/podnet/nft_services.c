@@ -18,7 +18,8 @@ enum { SET_BALANCE = 1, SET_STICKY, SET_REFUSED };
 static const char *const set_names[] = {
     [SET_BALANCE] = "balance", [SET_STICKY] = "sticky", [SET_REFUSED] = "refused"};
 
-#define HASH_SEED 0x62657274
+#define HASH_SEED     0x62657274
+#define SERVICE_RULES 12 /* that nft_put_services makes */
 
 /* Parts of a concatenation fill four bytes each. */
 struct service_key {
@@ -175,9 +176,16 @@ int nft_services_del(int fd, const char *bridge, struct err *err)
     return nft_table_del(fd, table, err);
 }
 
-int nft_services_there(int fd, const char *bridge, struct err *err)
+int nft_services_whole(int fd, const char *bridge, struct err *err)
 {
     CLEANUP(free) char *table = table_name(bridge);
 
-    return nft_table_there(fd, table, err);
+    return nft_rules_there(fd, table, SERVICE_RULES, err);
+}
+
+bool nft_services_is(const char *table, const char *bridge)
+{
+    CLEANUP(free) char *own = table_name(bridge);
+
+    return streq(table, own);
 }

@@ -42,7 +42,8 @@ struct nft_service {
 int nft_services_set(int fd, const char *bridge, const struct nft_service *services, size_t len,
                      struct err *err);
 int nft_services_del(int fd, const char *bridge, struct err *err);   /* none is fine */
-int nft_services_there(int fd, const char *bridge, struct err *err); /* as nft_table_there */
+int nft_services_whole(int fd, const char *bridge, struct err *err); /* as nft_table_whole */
+bool nft_services_is(const char *table, const char *bridge);         /* that name is its table's */
 
 /* For tests: the messages that nft_services_set sends. */
 void nft_put_services(struct nl_batch *batch, const char *bridge, const struct nft_service *services,

@@ -18,10 +18,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/statfs.h>
 
 #define GONE_TRIES 400 /* of 5 ms: how long podnet_destroy waits for the kernel */
 
@@ -120,19 +118,72 @@ static int free_subnet(const struct host_net *host, struct subnet *ret, struct e
     return err_set(err, ERR_CONFLICT, "the host has routes into every subnet that pods could have: set one");
 }
 
-static bool is_pod_link(const struct link *link, int bridge, uint32_t *ip)
+/* A link of a pod of ours: on our bridge, or on none since that is gone, with its namespace pinned here. */
+static bool is_pod_link(const struct podnet *net, const struct link *link, uint32_t *ip)
 {
-    return bridge && link->master == bridge && link_pod_parse(link->name, ip);
+    CLEANUP(free) char *path = NULL;
+
+    if (!link_pod_parse(link->name, ip))
+        return false;
+    if (net->bridge_index && link->master == net->bridge_index)
+        return true;
+    path = pod_netns_path(net, NULL, *ip);
+    return link->master == 0 && netns_pinned(path);
 }
 
-static size_t count_pods(const struct host_net *host, int bridge)
-{
-    size_t n = 0;
-    uint32_t ip;
+/* What a pod says of the subnet that it is in: asked in a thread of its own. */
+struct subnet_question {
+    const struct podnet *net;
+    char *path;
+    struct subnet ret;
+    bool found;
+};
 
-    VEC_EACH(&host->links, it)
-        n += is_pod_link(it, bridge, &ip) && it->alias[0];
-    return n;
+static int read_subnet(void *arg)
+{
+    struct subnet_question *q = arg;
+    CLEANUP(fd_close) int nl = nl_open(NETLINK_ROUTE, NULL);
+    struct link_addrs addrs = {0};
+
+    if (nl < 0 || link_addrs(nl, &addrs, NULL) < 0)
+        return -1;
+    VEC_EACH(&addrs, it)
+        if (it->prefix >= ADDR_PREFIX_MIN && it->prefix <= ADDR_PREFIX_MAX) {
+            q->ret = (struct subnet){it->ip & subnet_mask(it->prefix), it->prefix};
+            q->found = true;
+        }
+    vec_done(&addrs);
+    return 0;
+}
+
+static void *ask_subnet(void *arg)
+{
+    struct subnet_question *q = arg;
+
+    (void)netns_run(q->net->home, q->path, read_subnet, q);
+    return NULL;
+}
+
+/* The subnet of pods that are there, which the bridge would say if it had not been removed. */
+static bool pods_subnet(const struct podnet *net, const struct host_net *host, struct subnet *ret)
+{
+    struct subnet_question q = {.net = net};
+
+    VEC_EACH(&host->links, it) {
+        pthread_t thread;
+        uint32_t ip;
+
+        if (q.found || !it->alias[0] || !is_pod_link(net, it, &ip))
+            continue;
+        q.path = pod_netns_path(net, NULL, ip);
+        if (pthread_create(&thread, NULL, ask_subnet, &q) == 0)
+            pthread_join(thread, NULL);
+        free(q.path);
+        q.found &= subnet_has(&q.ret, ip);
+    }
+    if (q.found)
+        *ret = q.ret;
+    return q.found;
 }
 
 /* Sets net->subnet: as told, as the bridge has it, or a free one. */
@@ -141,10 +192,16 @@ static int choose_subnet(struct podnet *net, const struct host_net *host, const 
     const struct link_addr *have = NULL;
     const struct link_route *route;
     char text[ADDR_TEXT_MAX];
+    struct subnet theirs;
+    bool pods = pods_subnet(net, host, &theirs);
 
     VEC_EACH(&host->addrs, it)
         if (net->bridge_index && it->index == net->bridge_index)
             have = it;
+    if (!wanted && pods) {
+        net->subnet = theirs;
+        return 0;
+    }
     if (!wanted && have && have->prefix >= ADDR_PREFIX_MIN && have->prefix <= ADDR_PREFIX_MAX) {
         net->subnet = (struct subnet){have->ip & subnet_mask(have->prefix), have->prefix};
         return 0;
@@ -161,12 +218,11 @@ static int choose_subnet(struct podnet *net, const struct host_net *host, const 
                        addr_text(route->dest.base, text), route->dest.prefix,
                        link ? link->name : "a gateway");
     }
-    if (have && (have->prefix != net->subnet.prefix || !subnet_has(&net->subnet, have->ip))) {
-        if (count_pods(host, net->bridge_index))
-            return err_set(err, ERR_CONFLICT, "subnet %s: pods still live in that of %s/%d on %s", wanted,
-                           addr_text(have->ip, text), have->prefix, net->bridge);
+    if (pods && (theirs.prefix != net->subnet.prefix || theirs.base != net->subnet.base))
+        return err_set(err, ERR_CONFLICT, "subnet %s: pods still live in that of %s/%d on %s", wanted,
+                       addr_text(theirs.base, text), theirs.prefix, net->bridge);
+    if (have && (have->prefix != net->subnet.prefix || !subnet_has(&net->subnet, have->ip)))
         return link_addr_del(net->rt, net->bridge_index, have->ip, have->prefix, err);
-    }
     return 0;
 }
 
@@ -174,11 +230,7 @@ static int choose_subnet(struct podnet *net, const struct host_net *host, const 
 
 static void set_sysctl(struct podnet *net, const char *name, const char *what)
 {
-    CLEANUP(free) char *path = mem_printf("/proc/sys/net/ipv4/%s", name);
-    CLEANUP(fd_close) int fd = open(path, O_RDWR | O_CLOEXEC);
-    char c = '0';
-
-    if (fd < 0 || read(fd, &c, 1) != 1 || (c != '1' && pwrite(fd, "1", 1, 0) != 1))
+    if (net_forwarding(name) < 0)
         warn(net, "%s: cannot set net.ipv4.%s: %s", what, name, strerror(errno));
 }
 
@@ -232,13 +284,6 @@ static void make_nat(struct podnet *net)
     vec_done(&keep);
 }
 
-static bool is_pinned(const char *path)
-{
-    struct statfs fs;
-
-    return statfs(path, &fs) == 0 && fs.f_type == NSFS_MAGIC;
-}
-
 /* "berth:ID" or "berth:ID ADDRESS"; false: neither. */
 static bool parse_alias(const char *alias, uint32_t home, char id[PODNET_ID_MAX + 1], uint32_t *ip)
 {
@@ -265,10 +310,9 @@ static bool parse_alias(const char *alias, uint32_t home, char id[PODNET_ID_MAX 
 static bool restore_link(struct podnet *net, const struct link *link, uint32_t home)
 {
     char id[PODNET_ID_MAX + 1];
-    CLEANUP(free) char *path = pod_netns_path(net, NULL, home);
     uint32_t ip;
 
-    if (!parse_alias(link->alias, home, id, &ip) || !is_pinned(path) || map_get(net->pods, str_from(id)) ||
+    if (!parse_alias(link->alias, home, id, &ip) || map_get(net->pods, str_from(id)) ||
         !addr_pool_claim(&net->pool, home))
         return false;
     if (ip != home && !addr_pool_claim(&net->pool, ip)) {
@@ -279,15 +323,23 @@ static bool restore_link(struct podnet *net, const struct link *link, uint32_t h
     return true;
 }
 
-/* Links of the bridge become pods again; those that are not complete go. */
+/* Links of the bridge become pods again; those that are not complete go. One whose namespace is not pinned
+ * any more waits for podnet_rescue: the pod may run. */
 static void restore_links(struct podnet *net, const struct host_net *host)
 {
     VEC_EACH(&host->links, it) {
         struct err err = {0};
         uint32_t home;
 
-        if (!is_pod_link(it, net->bridge_index, &home) || restore_link(net, it, home))
+        if (!is_pod_link(net, it, &home))
             continue;
+        if (restore_link(net, it, home)) {
+            if ((it->master != net->bridge_index || !it->up) &&
+                (link_attach(net->rt, it->index, net->bridge_index, &err) < 0 ||
+                 link_pod_mark(net->rt, home, it->alias, &err) < 0))
+                log_warn("%s", err.msg);
+            continue;
+        }
         log_info("removing stray link %s", it->name);
         if (link_del(net->rt, it->index, it->name, &err) < 0)
             log_warn("%s", err.msg);
@@ -320,7 +372,7 @@ static void restore_pins(struct podnet *net)
             (net->mode == PODNET_BRIDGE && link_pod_parse(e->d_name, &ip) && addr_pool_has(&net->pool, ip)))
             continue;
         path = pod_netns_path(net, e->d_name, 0);
-        if (net->mode == PODNET_SLIRP && podnet_id_valid(e->d_name) && is_pinned(path)) {
+        if (net->mode == PODNET_SLIRP && podnet_id_valid(e->d_name) && netns_pinned(path)) {
             struct pod *pod = pod_new(net, e->d_name, 0, 0);
 
             pod->state = POD_UP;
@@ -456,6 +508,11 @@ static int check_config(const struct podnet_config *config, const char *bridge, 
     return 0;
 }
 
+static void net_on_first(void *arg)
+{
+    net_spares_make(arg);
+}
+
 int podnet_open(struct loop *loop, const struct podnet_config *config, struct podnet **ret, struct err *err)
 {
     CLEANUP(podnet_free) struct podnet *net = NEW(struct podnet);
@@ -464,7 +521,7 @@ int podnet_open(struct loop *loop, const struct podnet_config *config, struct po
     const struct link *device;
 
     net->loop = loop;
-    net->home = net->rt = net->nf = net->worker_rt = net->worker_nf = -1;
+    net->home = net->rt = net->nf = net->worker_rt = net->worker_nf = net->rt_heard = net->nf_heard = -1;
     net->proxy = config->proxy;
     net->pods = map_new();
     net->run_dir = mem_strdup(config->run_dir ? config->run_dir : "/run/berth");
@@ -487,7 +544,9 @@ int podnet_open(struct loop *loop, const struct podnet_config *config, struct po
         return -1;
     net_check_start(net);
     net->spares_wanted = config->spares > 0 ? (size_t)config->spares : 0;
-    net_spares_make(net);
+    /* After podnet_rescue: addresses of pods that run are not to be given to others. */
+    net->first_spares = loop_timer_new(loop, net_on_first, net);
+    loop_timer_set(net->first_spares, 0);
     *ret = TAKE_PTR(net);
     return 0;
 }
@@ -523,7 +582,9 @@ void podnet_free(struct podnet *net)
     fd_close(net->nf);
     fd_close(net->worker_rt);
     fd_close(net->worker_nf);
-    loop_timer_free(net->check);
+    net_check_stop(net);
+    loop_timer_free(net->first_spares);
+    buf_done(&net->trouble);
     free(net->run_dir);
     free(net->netns_dir);
     free(net->slirp_path);
@@ -545,7 +606,7 @@ static int remove_links(struct podnet *net, struct err *err)
         if (link_list(net->rt, &host.links, err) < 0)
             return -1;
         VEC_EACH(&host.links, it)
-            some |= is_pod_link(it, net->bridge_index, &ip);
+            some |= is_pod_link(net, it, &ip);
         if (!some)
             return 0;
         usleep(5000);
@@ -553,7 +614,7 @@ static int remove_links(struct podnet *net, struct err *err)
     VEC_EACH(&host.links, it) {
         uint32_t ip;
 
-        if (is_pod_link(it, net->bridge_index, &ip) && link_del(net->rt, it->index, it->name, err) < 0)
+        if (is_pod_link(net, it, &ip) && link_del(net->rt, it->index, it->name, err) < 0)
             return -1;
     }
     return 0;
@@ -565,7 +626,8 @@ int podnet_destroy(struct podnet *net, struct err *err)
     void *value;
     size_t at = 0;
 
-    loop_timer_free(TAKE_PTR(net->check));
+    net_check_stop(net);
+    loop_timer_stop(net->first_spares);
     worker_free(TAKE_PTR(net->worker));
     net_spares_free(net);
     ports_free(net);
@@ -584,6 +646,90 @@ int podnet_destroy(struct podnet *net, struct err *err)
                                                         nft_services_del(net->nf, net->bridge, err) < 0)))
         return -1;
     return link_del(net->rt, net->bridge_index, net->bridge, err);
+}
+
+/* ---- what the run folder has lost ---- */
+
+struct alias_search {
+    const char *id;
+    uint32_t home, ip;
+};
+
+/* Where the pod's link says it is; 0: it has none. */
+static void find_alias(struct podnet *net, struct alias_search *s)
+{
+    struct links links = {0};
+    char id[PODNET_ID_MAX + 1];
+    uint32_t home, ip;
+
+    if (link_list(net->rt, &links, NULL) == 0)
+        VEC_EACH(&links, it)
+            if (link_pod_parse(it->name, &home) && subnet_has(&net->subnet, home) &&
+                parse_alias(it->alias, home, id, &ip) && streq(id, s->id)) {
+                s->home = home;
+                s->ip = ip;
+            }
+    vec_done(&links);
+}
+
+static bool claim(struct podnet *net, uint32_t ip)
+{
+    VEC_EACH(&net->spares, it)
+        if (it->ip == ip || it->home == ip) {
+            net_spare_drop(net, it->home);
+            break;
+        }
+    return addr_pool_claim(&net->pool, ip);
+}
+
+static struct pod *rescue_new(struct podnet *net, const char *id, const char *ip, struct err *err)
+{
+    struct alias_search at = {.id = id};
+    struct in_addr addr;
+
+    find_alias(net, &at);
+    if (!at.home && inet_pton(AF_INET, ip, &addr) == 1)
+        at.home = at.ip = ntohl(addr.s_addr);
+    if (!at.home || !subnet_has(&net->subnet, at.ip)) {
+        (void)err_set(err, ERR_CONFLICT, "pod '%s' runs, but its address is not known", id);
+        return NULL;
+    }
+    if (!claim(net, at.home)) {
+        at.home = 0;
+    } else if (at.ip != at.home && !claim(net, at.ip)) {
+        addr_pool_give(&net->pool, at.home);
+        at.home = 0;
+    }
+    if (!at.home) {
+        (void)err_set(err, ERR_CONFLICT, "pod '%s' runs, but another one has its address", id);
+        return NULL;
+    }
+    return pod_new(net, id, at.home, at.ip);
+}
+
+int podnet_rescue(struct podnet *net, const char *id, pid_t pid, const char *ip, struct err *err)
+{
+    struct pod *pod = map_get(net->pods, str_from(id));
+    bool is_new = !pod;
+
+    if (net->mode != PODNET_BRIDGE || (pod && (pod->state != POD_UP || netns_pinned(pod->pub.netns))))
+        return 0;
+    if (!podnet_id_valid(id))
+        return err_set(err, ERR_INVALID, "'%s' is no id of a pod", id);
+    if (dir_make(net->netns_dir, 0711, err) < 0)
+        return -1;
+    if (!pod)
+        pod = rescue_new(net, id, ip, err);
+    if (!pod)
+        return -1;
+    if (netns_pin(net->home, pid, pod->pub.netns, err) < 0) {
+        if (is_new)
+            pod_free(pod);
+        return -1;
+    }
+    pod->state = POD_UP;
+    net_check_soon(net);
+    return 0;
 }
 
 enum podnet_mode podnet_mode(const struct podnet *net)

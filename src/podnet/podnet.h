@@ -20,6 +20,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define PODNET_ID_MAX   128
 #define PODNET_PODS_MAX 1000   /* a Linux bridge has at most 1023 ports */
@@ -73,11 +74,18 @@ const char *podnet_nameserver(const struct podnet *net);
 struct in_addr podnet_gateway(const struct podnet *net);
 
 typedef void (*podnet_done_fn)(void *arg, const struct err *err); /* err is NULL: it worked */
-/* Looks whether the rules are still there, and makes them again: whoever reloads a firewall with `flush
- * ruleset` takes them away, and Docker shuts forwarding when it starts. Done every PODNET_CHECK_SEC without
- * being asked. fn may be NULL. */
+/* Looks whether all that was set up is still there, and makes it again: the bridge and its address, the links
+ * of pods, rules (whoever reloads a firewall with `flush ruleset` takes them away), forwarding (which Docker
+ * shuts when it starts). Done without being asked as soon as the kernel tells of such a change, and every
+ * PODNET_CHECK_SEC. fn may be NULL. */
 #define PODNET_CHECK_SEC 30
 void podnet_check(struct podnet *net, podnet_done_fn fn, void *arg);
+/* Calls fn when something had to be put right, with a sentence that says what; failed: it could not be. One
+ * at a time; NULL: nobody. */
+typedef void (*podnet_mended_fn)(void *arg, const char *sentence, bool failed);
+void podnet_on_mended(struct podnet *net, podnet_mended_fn fn, void *arg);
+/* What the last look found and could not put right; NULL: nothing. */
+const char *podnet_trouble(const struct podnet *net);
 
 /* ---- pods ---- */
 
@@ -100,6 +108,11 @@ void podnet_remove(struct podnet *net, const char *id, podnet_done_fn fn, void *
 /* The same, of a pod whose processes are gone and had no rights over their network (no CAP_NET_ADMIN, no
  * sysctls): where no socket is left its namespace may be kept and be another pod's, with another address. */
 void podnet_leave(struct podnet *net, const char *id, podnet_done_fn fn, void *arg);
+
+/* A pod that runs, and of which the run folder has lost the namespace: pins that of its process `pid` again.
+ * ip: the address it had, for when its link is gone too; "" where that is not known. A pod that is whole is
+ * left as it is. ERR_CONFLICT: another pod has that address, or the process is in the host's network. */
+int podnet_rescue(struct podnet *net, const char *id, pid_t pid, const char *ip, struct err *err);
 
 /* NULL: there is none (or it is not ready yet). Borrowed until the next call that changes something. */
 const struct podnet_pod *podnet_get(const struct podnet *net, const char *id);

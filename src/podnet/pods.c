@@ -7,8 +7,10 @@
  * On a bridge a few are made ahead, since a namespace and its link take a millisecond or two: a pod then only
  * gives its name. */
 #define IDLE_LOOKS      3
+#define LINK_TRIES      3
 #define IDLE_PAUSE_USEC 2000
 #define LOG_MODULE      "podnet"
+#include "base/file.h"
 #include "base/log.h"
 #include "loop/loop.h"
 #include "podnet/impl.h"
@@ -74,6 +76,12 @@ struct pod *pod_new(struct podnet *net, const char *id, uint32_t home, uint32_t 
     return pod;
 }
 
+char *pod_alias(const struct pod *pod)
+{
+    return pod->ip == pod->home ? mem_printf(ALIAS_PREFIX "%s", pod->pub.id)
+                                : mem_printf(ALIAS_PREFIX "%s %s", pod->pub.id, pod->pub.ip_text);
+}
+
 static void give_back(struct podnet *net, uint32_t home, uint32_t ip)
 {
     if (home)
@@ -99,18 +107,20 @@ void pod_free(struct pod *pod)
 
 static int make_link(struct pod_task *t, int ns, int nl)
 {
-    const struct podnet *net = t->net; /* what is read here does not change after podnet_open */
-    struct link_pod link = {net->bridge_index, t->ip, net->mtu};
+    struct podnet *net = t->net; /* what is read here is ours, or does not change after podnet_open */
+    struct link_pod link = {net->bridge_index, t->home, net->mtu};
     char name[IF_NAMESIZE];
 
-    if (link_pod_add(net->worker_rt, ns, &link, &t->err) < 0) {
-        if (t->err.code != ERR_EXISTS)
+    link_pod_name(t->home, name);
+    for (int tries = 0; link_pod_add(net->worker_rt, ns, &link, &t->err) < 0; tries++) {
+        /* A pod that had this address is gone for us, but something still held its namespace. Or somebody
+         * has removed the bridge. Or both. */
+        if (tries == LINK_TRIES ||
+            (t->err.code == ERR_EXISTS ? link_del(net->worker_rt, 0, name, &t->err)
+                                       : net_bridge_mend(net, NULL, NULL, &t->err)) < 0)
             return -1;
-        /* A pod that had this address is gone for us, but something still held its namespace. */
-        link_pod_name(t->ip, name);
-        if (link_del(net->worker_rt, 0, name, &t->err) < 0 ||
-            link_pod_add(net->worker_rt, ns, &link, &t->err) < 0)
-            return -1;
+        link.bridge = net->bridge_index;
+        t->err = (struct err){0};
     }
     if (link_pod_setup(nl, t->ip, net->subnet.prefix, net->gateway, &t->err) < 0)
         return -1;
@@ -123,8 +133,14 @@ static void run_add(struct net_task *task)
     int ns = -1, nl = -1;
 
     t->failed = true;
-    if (netns_make(t->net->home, t->path, &ns, &nl, &t->err) < 0)
-        return;
+    if (netns_make(t->net->home, t->path, &ns, &nl, &t->err) < 0) {
+        /* The folder may be gone; the check that looks for that may be yet to come. */
+        if (dir_make(t->net->netns_dir, 0711, NULL) < 0)
+            return;
+        t->err = (struct err){0};
+        if (netns_make(t->net->home, t->path, &ns, &nl, &t->err) < 0)
+            return;
+    }
     if (t->mode == PODNET_BRIDGE)
         t->failed = make_link(t, ns, nl) < 0;
     else
@@ -135,14 +151,16 @@ static void run_add(struct net_task *task)
         (void)netns_unpin(t->path, NULL);
 }
 
-/* It was made ahead. */
+/* It was made ahead. Where somebody has removed it or the bridge since, another is made in its place. */
 static void run_mark(struct net_task *task)
 {
     struct pod_task *t = CONTAINER_OF(task, struct pod_task, task);
 
-    t->failed = link_pod_mark(t->net->worker_rt, t->home, t->alias, &t->err) < 0;
-    if (t->failed)
-        (void)netns_unpin(t->path, NULL);
+    t->failed = !netns_pinned(t->path) || link_pod_mark(t->net->worker_rt, t->home, t->alias, &t->err) < 0;
+    if (!t->failed)
+        return;
+    (void)netns_unpin(t->path, NULL);
+    run_add(task);
 }
 
 static void give_up_address(struct pod_task *t)
@@ -217,8 +235,7 @@ static struct pod_task *task_new(struct podnet *net, struct pod *pod, void (*run
         t->ip = pod->ip;
         t->home = pod->home;
         t->path = mem_strdup(pod->pub.netns);
-        t->alias = pod->ip == pod->home ? mem_printf(ALIAS_PREFIX "%s", pod->pub.id)
-                                        : mem_printf(ALIAS_PREFIX "%s %s", pod->pub.id, pod->pub.ip_text);
+        t->alias = pod_alias(pod);
     }
     return t;
 }
@@ -343,6 +360,19 @@ void net_spares_free(struct podnet *net)
         give_back(net, it->home, it->ip);
     }
     vec_done(&net->spares);
+}
+
+void net_spare_drop(struct podnet *net, uint32_t home)
+{
+    for (size_t i = 0; i < net->spares.len; i++)
+        if (net->spares.v[i].home == home) {
+            CLEANUP(free) char *path = pod_netns_path(net, NULL, home);
+
+            (void)netns_unpin(path, NULL);
+            give_back(net, home, net->spares.v[i].ip);
+            vec_remove(&net->spares, i);
+            return;
+        }
 }
 
 static bool take_spare(struct podnet *net, struct net_spare *ret)

@@ -136,9 +136,9 @@ static void test_services_outlive_the_daemon_and_are_removed_with_the_last(void 
     check_both_reached(&f, f.c.netns, SERVICE_IP, 8080);
     f.net = open_net(NULL);
     nf = nl_open(NETLINK_NETFILTER, &err);
-    assert_int_equal(nft_services_there(nf, "berth0", NULL), 1);
+    assert_int_equal(nft_services_whole(nf, "berth0", NULL), 1);
     assert_int_equal(podnet_services(f.net, NULL, 0, NULL, NULL, &err), 0);
-    assert_int_equal(nft_services_there(nf, "berth0", NULL), 0);
+    assert_int_equal(nft_services_whole(nf, "berth0", NULL), 0);
     assert_int_equal(try_connect(NULL, INADDR_LOOPBACK, 30080, &fd), ECONNREFUSED);
     close(nf);
     teardown(&f);
