@@ -127,6 +127,28 @@ static struct finding check_agent(struct cli *cli, const struct place *place, co
                  starts_with(text, "on") ? NULL : "docs/pods.md says what it needs", "%s", text);
 }
 
+/* What others removed under a running daemon, and whether it could be made again. */
+static struct finding check_repairs(struct cli *cli, const struct place *place, const char *detail)
+{
+    struct reply reply;
+    const char *damage, *repair;
+
+    (void)detail;
+    if ((!cli->server && !socket_answers(place->socket, NULL)) ||
+        cli_ask(cli, &(struct call){.method = "GET", .target = "/v1/status"}, &reply) != CLI_OK ||
+        reply.status != 200)
+        return FOUND(cli, INFO, NULL, "told when the daemon runs");
+    damage = json_string(json_get(reply.doc, "damage"));
+    repair = json_string(json_get(reply.doc, "lastRepair"));
+    if (damage)
+        return FOUND(cli, FAIL, "kubectl describe node says since when", "the pods' network is damaged: %s",
+                     damage);
+    if (repair)
+        return FOUND(cli, WARN, "find out who removes it (a firewall's reload, a cleaner of temporary files)",
+                     "%s: %s", json_string_or(json_get(reply.doc, "lastRepairTime"), "?"), repair);
+    return FOUND(cli, OK, NULL, "nothing had to be made again since the daemon's start");
+}
+
 static struct finding check_kubectl(struct cli *cli, const struct place *place, const char *detail)
 {
     static const char *const argv[] = {"kubectl", "version", "--client", NULL};
@@ -327,21 +349,14 @@ static struct finding check_port(struct cli *cli, const struct place *place, con
 }
 
 static const struct check checks[] = {
-    {"daemon", check_daemon, NULL},
-    {"agent", check_agent, NULL},
-    {"kubectl", check_kubectl, NULL},
-    {"data folder", check_data, NULL},
-    {"disk", check_disk, NULL},
-    {"claims", check_claims, NULL},
-    {"cgroups", check_cgroup, NULL},
-    {"crun", check_program, "crun"},
-    {"runc", check_program, "runc"},
-    {"skopeo", check_program, "skopeo"},
-    {"buildah", check_program, "buildah"},
-    {"gpus", check_gpus, NULL},
-    {"clock", check_clock, NULL},
-    {"port 5336", check_port, "5336"},
-    {"port 5443", check_port, "5443"},
+    {"daemon", check_daemon, NULL},      {"agent", check_agent, NULL},
+    {"repairs", check_repairs, NULL},    {"kubectl", check_kubectl, NULL},
+    {"data folder", check_data, NULL},   {"disk", check_disk, NULL},
+    {"claims", check_claims, NULL},      {"cgroups", check_cgroup, NULL},
+    {"crun", check_program, "crun"},     {"runc", check_program, "runc"},
+    {"skopeo", check_program, "skopeo"}, {"buildah", check_program, "buildah"},
+    {"gpus", check_gpus, NULL},          {"clock", check_clock, NULL},
+    {"port 5336", check_port, "5336"},   {"port 5443", check_port, "5443"},
 };
 
 int verb_doctor(struct cli *cli, const struct args *args)

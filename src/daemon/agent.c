@@ -42,7 +42,9 @@ struct agent {
     char *node_name, host_ip[INET_ADDRSTRLEN];
     char *cgroup; /* all containers are below it */
     char *run_dir;
-    char *text;        /* what was found, in words */
+    char *text;     /* what was found, in words */
+    char *repaired; /* what had to be made again last */
+    int64_t repaired_at;
     char *warning;     /* why it is not the usual OCI runtime; NULL: it is */
     int64_t heartbeat; /* of the Node, monotonic */
     bool disk_short, memory_short;
@@ -123,9 +125,13 @@ static bool edit_node(void *arg, struct arena *arena, struct json *doc)
 {
     struct agent *agent = arg;
     struct json *status = json_need_object(arena, doc, "status"), *addresses = json_get(status, "addresses");
+    const char *damage = agent_damage(agent);
     int64_t now = clock_now();
 
     set_pressure(agent, arena, status, now);
+    condition_set(arena, status, "NetworkUnavailable", damage ? "True" : "False",
+                  damage ? "NetworkDamaged" : "NetworkReady", damage ? damage : "the pods' network is set up",
+                  now);
     condition_set(arena, status, "Ready", "True", "KubeletReady", "the node agent is running", now);
     JSON_EACH(json_get(status, "conditions"), it)
         time_set(arena, it, "lastHeartbeatTime", now);
@@ -150,6 +156,49 @@ static void update_node(struct agent *agent)
     agent->heartbeat = clock_monotonic();
     if (node && registry_edit_object(agent->registry, &write, node, edit_node, agent, &written) < 0)
         log_warn("node '%s': %s", agent->node_name, failure.message);
+}
+
+/* ---- what others remove ---- */
+
+void agent_repaired(struct agent *agent, const char *reason, const char *fmt, ...)
+{
+    const struct object *node =
+        agent ? store_get(registry_store(agent->registry), KIND_NODE, "", agent->node_name) : NULL;
+    CLEANUP(buf_done) struct buf text = {0};
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    log_warn("%s", text.data);
+    if (!agent)
+        return;
+    free(agent->repaired);
+    agent->repaired = mem_strdup(text.data);
+    agent->repaired_at = clock_now();
+    if (node)
+        registry_event(agent->registry, node, "Warning", reason, "%s", text.data);
+}
+
+const char *agent_last_repair(const struct agent *agent, int64_t *time)
+{
+    if (agent && time)
+        *time = agent->repaired_at;
+    return agent ? agent->repaired : NULL;
+}
+
+const char *agent_damage(const struct agent *agent)
+{
+    return agent ? podnet_trouble(agent->net) : NULL;
+}
+
+static void agent_on_mended(void *arg, const char *sentence, bool failed)
+{
+    struct agent *agent = arg;
+
+    agent_repaired(agent, failed ? "NetworkDamaged" : "NetworkRepaired", "%s%s",
+                   failed ? "the pods' network is damaged: " : "", sentence);
+    update_node(agent);
 }
 
 static bool edit_off(void *arg, struct arena *arena, struct json *doc)
@@ -320,6 +369,7 @@ static int open_net(struct agent *agent, const struct daemon_config *config, con
 
     if (podnet_open(agent->loop, &net, &agent->net, err) < 0)
         return -1;
+    podnet_on_mended(agent->net, agent_on_mended, agent);
     if (podnet_warning(agent->net))
         log_warn("network: %s", podnet_warning(agent->net));
     return 0;
@@ -451,6 +501,7 @@ void agent_free(struct agent *agent)
     free(agent->cgroup);
     free(agent->text);
     free(agent->warning);
+    free(agent->repaired);
     free(agent);
 }
 

@@ -22,6 +22,14 @@ struct engine *agent_engine(const struct agent *agent); /* lives as long as the 
 const char *agent_text(const struct agent *agent);      /* what it works with; lives as long as the agent */
 /* What does not work here; NULL: nothing, or no agent. */
 const char *agent_warning(const struct agent *agent);
+/* Something that others removed had to be made again: an event of the Node, and kept for `berth doctor`.
+ * agent NULL: only logged. */
+void agent_repaired(struct agent *agent, const char *reason, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The last of these, and when; NULL: none since the start. */
+const char *agent_last_repair(const struct agent *agent, int64_t *time);
+/* What is damaged now and cannot be put right; NULL: nothing. */
+const char *agent_damage(const struct agent *agent);
 /* There is none: the Node says why, and so do pods that wait. */
 void agent_say_off(struct registry *registry, const char *node_name, const char *why);
 struct images;

@@ -115,7 +115,10 @@ static void check_network(struct look *look)
 {
     const struct podnet *net = look->config->agent ? agent_network(look->config->agent) : NULL;
 
-    if (net && podnet_warning(net))
+    if (net && podnet_trouble(net))
+        SAY(look, API_CHECK_FAIL, "kubectl get events says since when; docs/network.md says what it needs",
+            "the pods' network is damaged and could not be repaired: %s", podnet_trouble(net));
+    else if (net && podnet_warning(net))
         SAY(look, API_CHECK_WARN, "docs/network.md says what it needs", "%s", podnet_warning(net));
 }
 

@@ -68,6 +68,19 @@ static int write_files(const char *data_dir, struct err *err)
     return 0;
 }
 
+int library_mend(const char *data_dir, struct err *err)
+{
+    CLEANUP(free) char *folder = library_folder(data_dir);
+
+    for (size_t i = 0; i < library_file_count; i++) {
+        CLEANUP(free) char *path = mem_printf("%s/%s", folder, library_files[i].path);
+
+        if (access(path, F_OK) < 0)
+            return write_files(data_dir, err) < 0 ? -1 : 1;
+    }
+    return 0;
+}
+
 /* ---- the address ---- */
 
 /* The port of the last time, before any other: scripts that run keep the address they were started with. */

@@ -21,6 +21,8 @@ struct podnet;
 int library_open(struct loop *loop, struct api *api, const struct podnet *net, const char *data_dir,
                  struct library **ret, struct err *err);
 /* Lets answers under way finish; as http_server_stop. */
+/* Its files again, where somebody has removed them: 1; 0: they are there. */
+int library_mend(const char *data_dir, struct err *err);
 void library_stop(struct library *library, int timeout_ms, void (*done)(void *arg), void *arg);
 unsigned library_conns(const struct library *library); /* that are open */
 void library_free(struct library *library);            /* with its connections; NULL is fine */

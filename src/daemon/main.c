@@ -19,6 +19,7 @@
 #include "daemon/promise.h"
 #include "daemon/queue_service.h"
 #include "daemon/room.h"
+#include "daemon/run_watch.h"
 #include "daemon/runner.h"
 #include "daemon/task_service.h"
 #include "engine/engine.h"
@@ -57,6 +58,7 @@ struct daemon {
     struct certificates *certificates;
     struct audit *audit;
     struct room *room;
+    struct run_watch *run_watch;
     struct http_server *server;
     struct api *api;
     char *http_url, *https_url, *pid_path;
@@ -111,6 +113,7 @@ static void status_members(void *arg, struct arena *arena, struct json *doc)
 {
     const struct daemon *d = arg;
     char time[CLOCK_TEXT_MAX];
+    int64_t repaired;
 
     json_set_string(arena, doc, "http", d->http_url);
     json_set_string(arena, doc, "https", d->https_url);
@@ -120,6 +123,12 @@ static void status_members(void *arg, struct arena *arena, struct json *doc)
     json_set_string(arena, doc, "agent", d->agent_text);
     if (agent_warning(d->agent))
         json_set_string(arena, doc, "agentWarning", agent_warning(d->agent));
+    if (agent_last_repair(d->agent, &repaired)) {
+        json_set_string(arena, doc, "lastRepair", agent_last_repair(d->agent, NULL));
+        json_set_string(arena, doc, "lastRepairTime", clock_format(repaired, time));
+    }
+    if (agent_damage(d->agent))
+        json_set_string(arena, doc, "damage", agent_damage(d->agent));
     json_set_int(arena, doc, "pid", getpid());
     json_set_int(arena, doc, "residentBytes", health_memory());
     if (backup_service_last(d->backups))
@@ -367,6 +376,7 @@ static void end(void *arg)
         return;
     d->stopping = true;
     notify("STOPPING=1");
+    run_watch_free(TAKE_PTR(d->run_watch)); /* its socket goes now */
     d->servers = 2;
     http_server_stop(d->server, STOP_TIMEOUT_MS, stopped, d);
     library_stop(d->library, STOP_TIMEOUT_MS, stopped, d);
@@ -429,6 +439,8 @@ static int daemon_start(struct daemon *d, struct err *err)
         write_pid(d, err) < 0)
         return -1;
     promise_keep(&d->config, d->store);
+    d->run_watch =
+        run_watch_new(&(struct run_watch_parts){d->loop, &d->config, d->store, d->agent, d->server});
     d->backups = backup_service_new(d->loop, d->store, &d->config);
     d->health = health_new(&(struct health_config){.loop = d->loop,
                                                    .store = d->store,
@@ -449,6 +461,7 @@ static void daemon_done(struct daemon *d)
 {
     store_settle(d->store); /* the answers that wait for the disk belong to requests, which go now */
     health_free(d->health);
+    run_watch_free(d->run_watch);
     api_free(d->api);
     http_server_free(d->server);
     library_free(d->library);

@@ -121,6 +121,15 @@ int promise_check_authority(const struct daemon_config *config, const struct sto
                   err);
 }
 
+void promise_keep_running(const struct daemon_config *config, const struct store *store)
+{
+    CLEANUP(free) char *run_dir = agent_run_dir(config->data_dir);
+    CLEANUP(free) char *path = mem_printf("%s/" STORE_FILE, run_dir);
+
+    if (access(run_dir, F_OK) == 0 && access(path, F_OK) < 0)
+        file_write_atomic(path, str_from(store_id(store)), 0600, NULL);
+}
+
 void promise_keep(const struct daemon_config *config, struct store *store)
 {
     CLEANUP(free) char *run_dir = agent_run_dir(config->data_dir);

@@ -18,5 +18,7 @@ int promise_check_running(const struct daemon_config *config, const struct store
 /* Before the authority is opened (and made where it is missing). ERR_INVALID: it is not the one that all
  * users' certificates are from. */
 int promise_check_authority(const struct daemon_config *config, const struct store *store, struct err *err);
+/* Whose containers these are, said again where somebody has removed that. */
+void promise_keep_running(const struct daemon_config *config, const struct store *store);
 /* All is well: from here on this is what was promised. */
 void promise_keep(const struct daemon_config *config, struct store *store);

@@ -21,18 +21,6 @@ static bool in_memory(const char *path)
     return statfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
-int run_dir_make(const char *path, struct err *err)
-{
-    if (dir_make(path, 0711, err) < 0)
-        return -1;
-    if (in_memory(path))
-        return 0;
-    /* It works on a disk as well, only slower. */
-    if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, OPTIONS) < 0)
-        log_warn("'%s' is on a disk, and no tmpfs can be mounted there: %s", path, strerror(errno));
-    return 0;
-}
-
 static bool is_empty(const char *path)
 {
     DIR *dir = opendir(path);
@@ -44,6 +32,25 @@ static bool is_empty(const char *path)
     if (dir)
         closedir(dir);
     return empty;
+}
+
+int run_dir_make(const char *path, struct err *err)
+{
+    CLEANUP(free) char *containers = mem_printf("%s/containers", path);
+
+    if (dir_make(path, 0711, err) < 0)
+        return -1;
+    if (in_memory(path) || !is_empty(containers))
+        return 0;
+    /* It works on a disk as well, only slower. */
+    if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, OPTIONS) < 0)
+        log_warn("'%s' is on a disk, and no tmpfs can be mounted there: %s", path, strerror(errno));
+    return 0;
+}
+
+bool run_dir_unmounted(const char *path)
+{
+    return !in_memory(path) && is_empty(path);
 }
 
 void run_dir_leave(const char *path)

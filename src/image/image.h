@@ -295,6 +295,8 @@ int image_unmount(struct images *images, const char *id, bool discard, struct er
  * another folder than the one it was given, as image_mount_dir tells. False: it is to be unmounted. */
 bool image_spare(struct images *images, const char *id);
 bool image_mounted(const struct images *images, const char *id);
+/* Makes again what somebody removed of the run folder, and says whether that was anything. Cheap. */
+bool images_mend(struct images *images);
 const char *image_mount_dir(const struct images *images, const char *id); /* as given; NULL: not mounted */
 /* Takes a file or folder out of sight at once and deletes it in the background: freeing gigabytes takes a
  * disk seconds. */

@@ -111,3 +111,4 @@ char *spare_take(struct images *images,
                  const struct image_mount_spec *spec); /* its folder, for free(); NULL: none */
 void spares_drop(struct images *images, const char *image);
 void spares_free(struct images *images);
+void spares_mend(struct images *images); /* those whose place is gone are dropped */

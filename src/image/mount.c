@@ -155,6 +155,31 @@ void mounts_load(struct images *images)
         closedir(dir);
 }
 
+bool images_mend(struct images *images)
+{
+    bool changed = access(images->run_dir, F_OK) < 0 || access(images->mounts_dir, F_OK) < 0;
+    struct err err = {0};
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    if (changed &&
+        (dir_make(images->run_dir, 0700, &err) < 0 || dir_make(images->mounts_dir, 0700, &err) < 0))
+        log_warn("%s", err.msg);
+    spares_mend(images);
+    while (map_next(images->mounted, &at, &key, &value)) {
+        const struct mounted *m = value;
+        CLEANUP(free) char *path = note_path(images, m->id), *root = root_path(images, m->id);
+
+        if (access(path, F_OK) == 0)
+            continue;
+        changed = true;
+        if (dir_make(root, 0755, &err) < 0 || note_write(images, m, &err) < 0)
+            log_warn("%s", err.msg);
+    }
+    return changed;
+}
+
 void mounts_free(struct images *images)
 {
     size_t at = 0;

@@ -104,6 +104,13 @@ void spares_drop(struct images *images, const char *image)
             spare_drop(images, i - 1, true);
 }
 
+void spares_mend(struct images *images)
+{
+    for (size_t i = images->spares.len; i > 0; i--)
+        if (access(images->spares.v[i - 1].place, F_OK) < 0)
+            spare_drop(images, i - 1, true);
+}
+
 void spares_free(struct images *images)
 {
     while (images->spares.len > 0)

@@ -130,6 +130,8 @@ struct http_tls;
 int http_listen_tcp(struct http_server *server, const char *addr, struct http_tls *tls, struct err *err);
 /* Replaces a stale socket file; mode as given (0666: everybody may connect, identity is the uid). */
 int http_listen_unix(struct http_server *server, const char *path, mode_t mode, struct err *err);
+/* The same again, when somebody has removed the socket file: 1; 0: it is there, or is none of ours. */
+int http_listen_again(struct http_server *server, const char *path, mode_t mode, struct err *err);
 /* "127.0.0.1:41233" of the n-th TCP listener, for port 0. Borrowed. */
 const char *http_server_addr(const struct http_server *server, size_t n);
 unsigned http_server_conns(const struct http_server *server); /* that are open */

@@ -362,6 +362,24 @@ unsigned http_server_conns(const struct http_server *server)
     return server->conn_count;
 }
 
+/* Requests on connections through the old one go on. */
+int http_listen_again(struct http_server *server, const char *path, mode_t mode, struct err *err)
+{
+    struct listener *lost = NULL;
+    struct stat st;
+
+    for (struct listener *it = server->listeners; it && !server->stopping; it = it->next)
+        if (it->path && streq(it->path, path))
+            lost = it;
+    if (!lost || lstat(path, &st) == 0 || errno != ENOENT)
+        return 0;
+    if (http_listen_unix(server, path, mode, err) < 0)
+        return -1;
+    free(TAKE_PTR(lost->path)); /* the file is the new one's */
+    listener_close(lost);
+    return 1;
+}
+
 const char *http_server_addr(const struct http_server *server, size_t n)
 {
     for (const struct listener *it = server->listeners; it; it = it->next)

@@ -273,6 +273,14 @@ static void drop_lost_spares(struct net_check *c)
     net_spares_make(c->net);
 }
 
+static void tell(struct podnet *net, const char *sentence, bool failed)
+{
+    if (sentence && net->mended)
+        net->mended(net->mended_arg, sentence, failed);
+    else if (sentence)
+        log_warn("%s%s", failed ? "the pods' network is damaged: " : "", sentence);
+}
+
 static void done_check(struct net_task *task)
 {
     struct net_check *c = CONTAINER_OF(task, struct net_check, task);
@@ -296,14 +304,8 @@ static void done_check(struct net_task *task)
     buf_clear(&net->trouble);
     if (failed)
         buf_puts(&net->trouble, c->err.msg);
-    if (text.len)
-        log_warn("%s", text.data);
-    if (failed)
-        log_warn("the pods' network is damaged: %s", c->err.msg);
-    if (net->mended && text.len)
-        net->mended(net->mended_arg, text.data, false);
-    if (net->mended && failed)
-        net->mended(net->mended_arg, c->err.msg, true);
+    tell(net, text.len ? text.data : NULL, false);
+    tell(net, failed ? c->err.msg : NULL, true);
     drop_lost_spares(c);
     if (c->fn)
         c->fn(c->arg, failed ? &c->err : NULL);

@@ -707,6 +707,13 @@ static struct pod *rescue_new(struct podnet *net, const char *id, const char *ip
     return pod_new(net, id, at.home, at.ip);
 }
 
+bool podnet_whole(const struct podnet *net, const char *id)
+{
+    const struct podnet_pod *pod = podnet_get(net, id);
+
+    return pod && (!pod->netns || netns_pinned(pod->netns));
+}
+
 int podnet_rescue(struct podnet *net, const char *id, pid_t pid, const char *ip, struct err *err)
 {
     struct pod *pod = map_get(net->pods, str_from(id));
@@ -729,7 +736,7 @@ int podnet_rescue(struct podnet *net, const char *id, pid_t pid, const char *ip,
     }
     pod->state = POD_UP;
     net_check_soon(net);
-    return 0;
+    return 1;
 }
 
 enum podnet_mode podnet_mode(const struct podnet *net)

@@ -111,8 +111,11 @@ void podnet_leave(struct podnet *net, const char *id, podnet_done_fn fn, void *a
 
 /* A pod that runs, and of which the run folder has lost the namespace: pins that of its process `pid` again.
  * ip: the address it had, for when its link is gone too; "" where that is not known. A pod that is whole is
- * left as it is. ERR_CONFLICT: another pod has that address, or the process is in the host's network. */
+ * left as it is: 0; else 1. ERR_CONFLICT: another pod has that address, or the process is in the host's
+ * network. */
 int podnet_rescue(struct podnet *net, const char *id, pid_t pid, const char *ip, struct err *err);
+
+bool podnet_whole(const struct podnet *net, const char *id); /* its namespace is pinned */
 
 /* NULL: there is none (or it is not ready yet). Borrowed until the next call that changes something. */
 const struct podnet_pod *podnet_get(const struct podnet *net, const char *id);

@@ -83,7 +83,7 @@ static int own_oom_score(void)
     return (int)score;
 }
 
-static int make_folders(struct runtime *rt, struct err *err)
+int runtime_folders(struct runtime *rt, struct err *err)
 {
     if (rt->state_dir[0] != '/' || rt->run_dir[0] != '/')
         return err_set(err, ERR_INVALID, "the folders of containers must be absolute paths");
@@ -135,7 +135,7 @@ int runtime_new(struct loop *loop, const struct runtime_config *config, struct r
         return -1;
     find_init(rt, config->init_path);
     if (cgroup_new(config->cgroup_parent ? config->cgroup_parent : parent, &rt->cgroup, err) < 0 ||
-        make_folders(rt, err) < 0)
+        runtime_folders(rt, err) < 0)
         return -1;
     if (rt->host.crun)
         rt->oci_fd = oci_seal(rt->oci_path);

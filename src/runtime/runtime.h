@@ -241,6 +241,17 @@ void runtime_forget(struct runtime_container *c);
 void runtime_cleanup(struct runtime *rt, bool (*keep)(void *arg, const char *id), runtime_done_fn done,
                      void *arg);
 
+/* ---- what others remove ---- */
+
+/* Makes folders that somebody removed again, and has running containers make theirs. Returns how many of
+ * those there are; they need a moment. Cheap where all is well: meant to be called every few seconds. */
+size_t runtime_mend(struct runtime *rt);
+/* The same of containers that nobody holds yet, at start, before runtime_list: they are found by their shims.
+ * Waits for them. */
+size_t runtime_rescue(struct runtime *rt);
+/* The first process of a container, also of one that is only being adopted; 0: none, or not known. */
+pid_t runtime_pid(const struct runtime *rt, const char *id);
+
 /* ---- figures ---- */
 
 struct runtime_stats {
@@ -308,6 +319,9 @@ DEFINE_CLEANUP(struct runtime_stream *, runtime_stream_free);
 /* Makes one new ipc and one uts namespace (with that hostname) and pins them to RUN_DIR/ns/NAME.ipc and
  * NAME.uts, for the containers of one pod. There already: fine, as they are. */
 int runtime_ns_pin(struct runtime *rt, const char *name, const char *hostname, struct err *err);
+/* Those of a running process of the pod again, where they are not pinned any more. */
+bool runtime_ns_pinned(const struct runtime *rt, const char *name);
+int runtime_ns_repin(struct runtime *rt, const char *name, pid_t pid, struct err *err);
 char *runtime_ns_path(const struct runtime *rt, const char *name,
                       const char *kind); /* "ipc" "uts"; free it */
 void runtime_ns_unpin(struct runtime *rt, const char *name);

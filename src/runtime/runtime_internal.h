@@ -68,6 +68,9 @@ int record_read(const char *dir, struct record *ret, struct err *err);
 /* The sentence in a log line of the OCI runtime (JSON), or the line itself; free it. */
 char *oci_sentence(struct str line);
 
+/* runtime.c */
+int runtime_folders(struct runtime *rt, struct err *err); /* those that all containers share */
+
 /* container_folder.c */
 bool folder_has_shim(const char *folder);    /* one works in it, be it that it does not listen yet */
 bool folder_never_begun(const char *folder); /* no shim has, nor does one */

@@ -86,6 +86,36 @@ int runtime_ns_pin(struct runtime *rt, const char *name, const char *hostname, s
     return err_errno(err, rc ? rc : pin.sys, "%s for '%s'", rc ? "start a thread" : pin.what, name);
 }
 
+bool runtime_ns_pinned(const struct runtime *rt, const char *name)
+{
+    CLEANUP(free) char *ipc = runtime_ns_path(rt, name, "ipc");
+    CLEANUP(free) char *uts = runtime_ns_path(rt, name, "uts");
+
+    return is_pinned(ipc) && is_pinned(uts);
+}
+
+int runtime_ns_repin(struct runtime *rt, const char *name, pid_t pid, struct err *err)
+{
+    static const char *const kinds[] = {"ipc", "uts"};
+    CLEANUP(free) char *dir = mem_printf("%s/ns", rt->run_dir);
+
+    if (!bundle_id_valid(name))
+        return err_set(err, ERR_INVALID, "namespace name '%s' is not valid", name);
+    if (dir_make(dir, 0700, err) < 0)
+        return -1;
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        CLEANUP(free) char *path = runtime_ns_path(rt, name, kinds[i]);
+        CLEANUP(free) char *from = mem_printf("/proc/%d/ns/%s", (int)pid, kinds[i]);
+
+        if (is_pinned(path))
+            continue;
+        unlink(path);
+        if (make_file(path) < 0 || mount(from, path, NULL, MS_BIND, NULL) < 0)
+            return err_errno(err, errno, "pin '%s' at '%s'", from, path);
+    }
+    return 0;
+}
+
 void runtime_ns_unpin(struct runtime *rt, const char *name)
 {
     if (!bundle_id_valid(name))

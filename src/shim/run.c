@@ -39,6 +39,7 @@ struct client {
 
 static struct {
     struct shim_conf conf;
+    struct shim_kept kept;
     struct shim_log log;
     enum shim_state state;
     const char *id, *runtime, *root, *hide;
@@ -217,6 +218,17 @@ static void failed(const char *sentence)
     spawn_delete();
 }
 
+/* Somebody removed something of the folder. While the OCI runtime is at work it fails by itself, and
+ * afterwards the folder may be berthd's to remove. */
+static void mend(void)
+{
+    if ((shim.state != SHIM_RUNNING && shim.state != SHIM_DRAINING) ||
+        !folder_mend(&shim.conf, &shim.kept, shim.id, shim.pid) || access("shim.sock", F_OK) == 0)
+        return;
+    fd_gone(&shim.listen_fd);
+    shim.listen_fd = sock_listen("shim.sock", SOCK_SEQPACKET);
+}
+
 /* The record first, then the notice: whoever was told can rely on it. */
 static void finish(void)
 {
@@ -238,7 +250,10 @@ static void finish(void)
                  "code=%d\nsignal=%d\noom=%u\nstarted=%lld\nfinished=%lld\ndropped=%lld\n", msg.code,
                  msg.signal, msg.oom, (long long)msg.started, (long long)msg.finished,
                  (long long)msg.dropped);
-    record_write("exit", record, (size_t)n);
+    if (record_write("exit", record, (size_t)n) < 0 && errno == ENOENT) { /* the folder is gone */
+        mend();
+        record_write("exit", record, (size_t)n);
+    }
     tell_all(&msg, NULL, 0);
     if (delete_quickly())
         leave();
@@ -391,6 +406,7 @@ static void oci_ended(int status)
     }
     shim.state = SHIM_RUNNING;
     shim.started = now_real();
+    kept_open_state(&shim.kept, shim.root, shim.id);
     msg.pid = shim.pid;
     msg.started = shim.started;
     tell_all(&msg, NULL, 0);
@@ -417,7 +433,8 @@ static void reap(void)
     pid_t pid;
 
     while (read(shim.sig_fd, &info, sizeof(info)) > 0)
-        ;
+        if (info.ssi_signo == SIGHUP)
+            mend();
     if (shim.state == SHIM_CREATING) {
         if (waitpid(shim.oci, &status, WNOHANG) != shim.oci)
             return;
@@ -540,9 +557,11 @@ static int set_up(const char *id)
     sigprocmask(SIG_SETMASK, &mask, NULL);
     sigemptyset(&mask);
     sigaddset(&mask, SIGCHLD);
+    sigaddset(&mask, SIGHUP); /* see mend.c */
     shim.sig_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     if (shim.sig_fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         return -1;
+    kept_open(&shim.kept);
     shim.listen_fd = sock_listen("shim.sock", SOCK_SEQPACKET);
     if (shim.listen_fd < 0)
         return -1;

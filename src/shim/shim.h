@@ -68,6 +68,19 @@ int nulls_new(void); /* where null_new makes them; -1: not on this kernel */
 /* A null device that no other process has open, or what comes near it; -1 with errno. nulls may be -1. */
 int null_new(int nulls);
 
+/* ---- mend.c ---- */
+
+#define SHIM_STATE_FILES 4 /* of what an OCI runtime keeps of a container */
+/* Files that can be made again when somebody removes them; -1: none. */
+struct shim_kept {
+    int config, state[SHIM_STATE_FILES];
+};
+void kept_open(struct shim_kept *kept);                                         /* in the folder */
+void kept_open_state(struct shim_kept *kept, const char *root, const char *id); /* once it runs */
+/* The folder with what belongs there, as far as it is missing, but the socket. It is the current folder then.
+ * False: it cannot be made. */
+bool folder_mend(const struct shim_conf *conf, const struct shim_kept *kept, const char *id, pid_t pid);
+
 /* ---- main.c, serve.c, run.c, exec.c ---- */
 
 /* 0, 1 and 2 are there, SHIM_FD_CONTROL and SHIM_FD_OCI are ours, nothing else is open. */

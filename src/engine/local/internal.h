@@ -99,6 +99,7 @@ struct local_pod {
     struct pod_user user;
     bool user_known, user_asked;
     bool log_noted, log_asked, log_kept; /* keeper.c */
+    bool etc_torn;                       /* its containers may have files mounted that are gone here */
     bool claim_said;                     /* that one of its claims is too full */
     bool fit_checked;                    /* whether a nodeName that somebody wrote can be */
     struct runtime_container *pause;     /* of shareProcessNamespace */
@@ -230,6 +231,10 @@ void sandbox_part_gone(struct local_pod *pod); /* one thing less is pending */
 void sandbox_make_room(struct local_pod *pod);
 void sandbox_leave(struct local_pod *pod, bool forget); /* forget: logs and folder go, too */
 void sandbox_write_hosts(struct local_pod *pod);        /* again, where it has one */
+/* What somebody removed of it, while its containers run; false: nothing. */
+bool sandbox_mend(struct local_pod *pod);
+/* Of a pod that has just been taken up: namespaces that are pinned no more are taken from its processes. */
+bool sandbox_rescue(struct local_pod *pod);
 
 /* trash.c */
 void sandbox_remove_tree(struct local_engine *engine, const char *path); /* the name is free at once */

@@ -2,6 +2,7 @@
  * it). */
 #pragma once
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "engine/engine.h"
 
@@ -41,6 +42,11 @@ struct local_config {
      */
     const char *keep_unknown;
 };
+
+/* Makes again what somebody removed of the run folder: folders, files, pinned namespaces of running pods.
+ * Adds what that was to said, in words; nothing where all is well. Cheap: meant to be called every few
+ * seconds. */
+void local_engine_mend(struct engine *engine, struct buf *said);
 
 /* Takes up what an earlier engine left running, removes what belongs to nobody. */
 int local_engine_new(const struct local_config *config, struct engine **ret, struct err *err);

@@ -8,8 +8,10 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <spawn.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define CLUSTER_DOMAIN   "cluster.local"
 #define PRIVILEGED_PORTS 1024
@@ -29,6 +31,31 @@ static int write_file(const struct local_pod *pod, const char *name, struct str 
     if (n < 0 || ftruncate(fd, n) < 0)
         return err_errno(err, errno, "write '%s'", path);
     return (size_t)n == text.len ? 0 : err_errno(err, ENOSPC, "write '%s'", path);
+}
+
+/* Containers that run have the files of their time mounted, also when those were removed here and made again.
+ * Nothing that a container can do leads elsewhere: the file has no name, and lies where ours do. */
+static void write_mounted(const struct local_pod *pod, const char *name, struct str text)
+{
+    struct open_how how = {.flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC,
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    CLEANUP(free) char *path = mem_printf("etc/%s", name);
+    struct stat ours, theirs;
+
+    if (stat(pod->etc, &ours) < 0)
+        return;
+    for (size_t i = 0; i < pod->facts.len; i++) {
+        pid_t pid = pod->runs[i].container ? runtime_pid(pod->engine->rt, pod->facts.ctrs[i].id) : 0;
+        CLEANUP(free) char *root = mem_printf("/proc/%d/root", (int)pid);
+        CLEANUP(fd_close) int dir = pid ? open(root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+        CLEANUP(fd_close)
+        int fd = dir < 0 ? -1 : (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+
+        if (fd >= 0 && fstat(fd, &theirs) == 0 && S_ISREG(theirs.st_mode) && theirs.st_nlink == 0 &&
+            theirs.st_uid == 0 && theirs.st_dev == ours.st_dev &&
+            write(fd, text.s, text.len) == (ssize_t)text.len)
+            (void)!ftruncate(fd, (off_t)text.len);
+    }
 }
 
 static const char *const *strings(struct arena *arena, const struct json *list)
@@ -60,6 +87,8 @@ static int write_hosts(struct local_pod *pod, const char *hostname, struct err *
     if (podnet_hosts_file(&text, &hosts, err) < 0)
         return -1;
     services_hosts(pod, &text);
+    if (pod->etc_torn)
+        write_mounted(pod, "hosts", buf_view(&text));
     return write_file(pod, "hosts", buf_view(&text), err);
 }
 
@@ -260,6 +289,72 @@ void sandbox_make(struct local_pod *pod)
     pod->sandbox = SANDBOX_NET;
     pod->pending++;
     podnet_add(pod->engine->net, pod->uid, net_added, pod);
+}
+
+/* ---- what others remove ---- */
+
+/* A process that is in its namespaces; 0: none runs. */
+static pid_t some_process(const struct local_pod *pod)
+{
+    pid_t pid = pod->pause_pid;
+
+    for (size_t i = 0; i < pod->facts.len && !pid; i++)
+        if (pod->runs[i].container)
+            pid = runtime_pid(pod->engine->rt, pod->facts.ctrs[i].id);
+    return pid;
+}
+
+bool sandbox_rescue(struct local_pod *pod)
+{
+    struct local_engine *engine = pod->engine;
+    bool pins = sandbox_shares(pod) && !runtime_ns_pinned(engine->rt, pod->uid);
+    bool lost_net = !pod->host_network && podnet_mode(engine->net) == PODNET_BRIDGE &&
+                    !podnet_whole(engine->net, pod->uid);
+    pid_t pid = pins || lost_net ? some_process(pod) : 0;
+    struct err err = {0};
+
+    if (pid && ((pins && runtime_ns_repin(engine->rt, pod->uid, pid, &err) < 0) ||
+                (lost_net && podnet_rescue(engine->net, pod->uid, pid, pod->facts.pod_ip, &err) < 0)))
+        pod_event(pod, "Warning", "FailedRepair", "%s", err.msg);
+    return pid != 0;
+}
+
+/* Its network is gone, and none of its processes is there that would hold it: it gets another one. */
+static bool lost_all(struct local_pod *pod)
+{
+    struct err err = {0};
+
+    if (pod->host_network || podnet_mode(pod->engine->net) != PODNET_BRIDGE || pod->pause ||
+        podnet_whole(pod->engine->net, pod->uid))
+        return false;
+    for (size_t i = 0; i < pod->facts.len; i++)
+        if (pod->runs[i].container)
+            return false;
+    podnet_remove(pod->engine->net, pod->uid, NULL, NULL);
+    err_set(&err, ERR_UNAVAILABLE, "the pod's network namespace was removed and is being made again");
+    not_yet(pod, "SandboxChanged", SANDBOX_ERROR, &err);
+    return true;
+}
+
+bool sandbox_mend(struct local_pod *pod)
+{
+    CLEANUP(free)
+    char *hosts = mem_printf("%s/hosts", pod->etc), *resolv = mem_printf("%s/resolv.conf", pod->etc);
+    struct err err = {0};
+    bool changed;
+
+    if (pod->sandbox != SANDBOX_READY)
+        return false;
+    if (lost_all(pod))
+        return true;
+    changed = sandbox_rescue(pod);
+    if (access(hosts, F_OK) == 0 && access(resolv, F_OK) == 0)
+        return changed;
+    pod->etc_torn = true;
+    if (make_files(pod, &err) < 0)
+        pod_event(pod, "Warning", "FailedRepair", "%s", err.msg);
+    arena_reset(&pod->scratch);
+    return true;
 }
 
 /* ---- the end ---- */

@@ -23,12 +23,30 @@ static struct local_pod *pod_of_id(const struct local_engine *engine, const char
     return local_find(engine, uid);
 }
 
+/* Before networks that nobody has are removed. */
+static void rescue_all(struct local_engine *engine)
+{
+    struct str key;
+    void *value;
+    size_t at = 0;
+
+    while (map_next(engine->pods, &at, &key, &value)) {
+        struct local_pod *pod = value;
+
+        for (size_t i = 0; i < pod->facts.len; i++)
+            pod->etc_torn |= pod->runs[i].container != NULL;
+        if (pod->etc_torn)
+            sandbox_rescue(pod);
+    }
+}
+
 static void adopt_all(struct local_engine *engine)
 {
     char **ids = NULL;
     size_t len = 0;
     struct err err = {0};
 
+    runtime_rescue(engine->rt);
     if (runtime_list(engine->rt, &ids, &len, &err) < 0)
         log_warn("%s", err.msg);
     for (size_t i = 0; i < len; i++) {
@@ -191,6 +209,7 @@ static void remove_volumes(struct local_engine *engine)
 void sweep_start(struct local_engine *engine, const char *keep_unknown)
 {
     adopt_all(engine);
+    rescue_all(engine);
     miss_all(engine);
     if (keeps_unknown(engine, keep_unknown)) {
         release_sweep(engine);

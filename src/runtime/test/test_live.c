@@ -43,6 +43,84 @@ static void test_shims_come_from_another_process_when_theirs_is_killed(void **st
     box_remove(&first);
 }
 
+static void remove_folder(const struct box *box)
+{
+    CLEANUP(free) char *dir = mem_printf("%s/%s", box->live->rt->state_dir, box->id);
+    CLEANUP(free) char *oci = mem_printf("%s/%s", box->live->rt->oci_root, box->id);
+
+    removal_tree(dir);
+    removal_tree(oci);
+    assert_int_not_equal(access(dir, F_OK), 0);
+}
+
+static bool has_file(const struct box *box, const char *name)
+{
+    CLEANUP(free) char *path = mem_printf("%s/%s/%s", box->live->rt->state_dir, box->id, name);
+
+    return access(path, F_OK) == 0;
+}
+
+static void test_removed_folder_of_a_running_container_is_made_again(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    struct pipe_box pipe = {0};
+
+    box_run(live, &box, "while [ ! -e /tmp/end ]; do sleep 0.05; done; exit 7");
+    assert_int_equal(runtime_mend(live->rt), 0);
+    remove_folder(&box);
+    assert_int_equal(runtime_mend(live->rt), 1);
+    UNTIL(live, has_file(&box, "shim.sock"));
+    pipe_sh(&box, "echo in; touch /tmp/end", &pipe); /* commands run in it again */
+    assert_string_equal(pipe.out[0].data, "in\n");
+    pipe_done(&pipe);
+    box_wait(&box);
+    assert_int_equal(box.how.end, RUNTIME_END_EXITED);
+    assert_int_equal(box.how.code, 7);
+    box_remove(&box);
+}
+
+static void test_restart_without_folders_finds_running_containers(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+
+    box_run(live, &box, "exec sleep 100");
+    remove_folder(&box);
+    live_restart(live);
+    assert_int_equal(runtime_rescue(live->rt), 1);
+    assert_int_equal(runtime_rescue(live->rt), 0);
+    box.started = 0;
+    assert_int_equal(runtime_pid(live->rt, box.id), box.pid);
+    assert_int_equal(runtime_adopt(live->rt, box.id, &box_events, &box, &box.c, NULL), 0);
+    UNTIL(live, box.started);
+    assert_int_equal(runtime_signal(box.c, SIGKILL, NULL), 0);
+    box_wait(&box);
+    assert_int_equal(box.how.signal, SIGKILL);
+    box_remove(&box);
+}
+
+static void test_exit_that_nobody_heard_is_kept_without_its_folder(void **state)
+{
+    struct live *live = *state;
+    struct box box;
+    pid_t pid;
+
+    box_run(live, &box, "exec sleep 100");
+    pid = box.pid;
+    runtime_forget(box.c);
+    remove_folder(&box);
+    kill(pid, SIGTERM);
+    kill(pid, SIGKILL);
+    box.exited = 0;
+    UNTIL(live, has_file(&box, "exit"));
+    assert_int_equal(runtime_adopt(live->rt, box.id, &box_events, &box, &box.c, NULL), 0);
+    box_wait(&box);
+    assert_int_equal(box.how.end, RUNTIME_END_EXITED);
+    assert_int_equal(box.how.signal, SIGKILL);
+    box_remove(&box);
+}
+
 static void test_a_signal_is_told(void **state)
 {
     struct box box;
@@ -467,6 +545,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         LIVE_TEST(test_exit_code_and_both_outputs_are_kept),
         LIVE_TEST(test_shims_come_from_another_process_when_theirs_is_killed),
+        LIVE_TEST(test_removed_folder_of_a_running_container_is_made_again),
+        LIVE_TEST(test_restart_without_folders_finds_running_containers),
+        LIVE_TEST(test_exit_that_nobody_heard_is_kept_without_its_folder),
         LIVE_TEST(test_a_signal_is_told),
         LIVE_TEST(test_what_cannot_be_started_fails_with_a_sentence),
         LIVE_TEST(test_specs_are_refused_at_once),
