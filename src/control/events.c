@@ -17,6 +17,7 @@ struct entry {
 struct event_queue {
     struct heap by_time;
     struct map *by_uid;
+    int64_t age_sec;
 };
 
 static bool entry_before(const void *a, const void *b)
@@ -41,7 +42,13 @@ struct event_queue *event_queue_new(void)
 
     heap_init(&queue->by_time, entry_before, offsetof(struct entry, place));
     queue->by_uid = map_new();
+    queue->age_sec = EVENTS_AGE_SEC;
     return queue;
+}
+
+void event_queue_set_age(struct event_queue *queue, int64_t age_sec)
+{
+    queue->age_sec = age_sec ? age_sec : INT64_MAX;
 }
 
 void event_queue_free(struct event_queue *queue)
@@ -124,12 +131,12 @@ int64_t event_queue_look(struct event_queue *queue, int64_t now, struct effects 
     struct entry *entry;
 
     while ((entry = heap_first(&queue->by_time)) && effects_room(effects) > 0) {
-        if (clock_after(entry->seen_at, EVENTS_AGE_SEC) > now)
+        if (clock_after(entry->seen_at, queue->age_sec) > now)
             break;
         delete_event(queue, entry, effects);
     }
     entry = heap_first(&queue->by_time);
-    return entry ? clock_after(entry->seen_at, EVENTS_AGE_SEC) : 0;
+    return entry && queue->age_sec < INT64_MAX ? clock_after(entry->seen_at, queue->age_sec) : 0;
 }
 
 static int by_time(const void *a, const void *b)
@@ -148,11 +155,25 @@ void event_queue_trim(struct event_queue *queue, const char *ns, struct effects 
             vec_push(&all, entry);
     }
     if (all.len > EVENTS_PER_NS_MAX) {
-        size_t going = all.len - EVENTS_PER_NS_MAX + EVENTS_PER_NS_TRIM;
+        size_t going = all.len - EVENTS_PER_NS_MAX + EVENTS_TRIM;
 
         qsort(all.v, all.len, sizeof(*all.v), by_time);
         for (size_t i = 0; i < going && effects_room(effects) > 0; i++)
             delete_event(queue, all.v[i], effects);
     }
     vec_done(&all);
+}
+
+size_t event_queue_len(const struct event_queue *queue)
+{
+    return queue->by_time.len;
+}
+
+bool event_queue_trim_all(struct event_queue *queue, struct effects *effects)
+{
+    bool many = queue->by_time.len > EVENTS_MAX;
+
+    while (many && queue->by_time.len > EVENTS_MAX - EVENTS_TRIM && effects_room(effects) > 0)
+        delete_event(queue, heap_first(&queue->by_time), effects);
+    return many;
 }

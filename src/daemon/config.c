@@ -8,6 +8,7 @@
 #include "base/yaml.h"
 #include "daemon/config_images.h"
 #include "daemon/config_notify.h"
+#include "daemon/config_upkeep.h"
 #include "daemon/config_users.h"
 #include "notify/policy.h"
 #include "sched/sched.h"
@@ -598,9 +599,18 @@ static const struct row rows[] = {
     {"backup-dir", "backupDir", "DIR", "where backups go (DATA/backups)", set_backup_dir, SCALAR},
     {"backup-hours", "backupHours", "N|off", "hours between two backups (24)", set_backup_hours, SCALAR},
     {"backup-keep", "backupKeep", "N", "so many of them are kept (7)", set_backup_keep, SCALAR},
+    {"finished-days", "finishedDays", "N|off", "finished work leaves the store after so many days (7)",
+     config_set_finished_days, SCALAR},
+    {"finished-count", "finishedCount", "N|off", "so much finished work of a namespace stays (200)",
+     config_set_finished_count, SCALAR},
+    {"finished-size", "finishedSize", "MIB|off", "of all finished work together (12)",
+     config_set_finished_size, SCALAR},
+    {"event-minutes", "eventMinutes", "N|off", "events go after so many minutes (60)",
+     config_set_event_minutes, SCALAR},
     {"log-level", "logLevel", "LEVEL", "error, warn, info or debug (info)", set_log_level, SCALAR},
 };
-#define ROW_DATA 0
+#define ROW_DATA   0
+#define FLAG_FIRST 256 /* what getopt returns for the first: past the characters that it returns itself */
 
 enum {
     OPT_CONFIG = ARRAY_LEN(rows),
@@ -701,27 +711,29 @@ static int bad_flag(const char *arg, int code, struct err *err)
 static int read_flags(int argc, char **argv, struct flags *ret, struct err *err)
 {
     struct option options[OPT_COUNT + 1] = {
-        [OPT_CONFIG] = {"config", required_argument, NULL, OPT_CONFIG},
-        [OPT_CHECK] = {"check-config", no_argument, NULL, OPT_CHECK},
-        [OPT_ACCEPT_LOSS] = {"accept-loss", no_argument, NULL, OPT_ACCEPT_LOSS},
-        [OPT_RESTORE] = {"restore", required_argument, NULL, OPT_RESTORE},
-        [OPT_VERSION] = {"version", no_argument, NULL, OPT_VERSION},
-        [OPT_HELP] = {"help", no_argument, NULL, OPT_HELP},
+        [OPT_CONFIG] = {"config", required_argument, NULL, 0},
+        [OPT_CHECK] = {"check-config", no_argument, NULL, 0},
+        [OPT_ACCEPT_LOSS] = {"accept-loss", no_argument, NULL, 0},
+        [OPT_RESTORE] = {"restore", required_argument, NULL, 0},
+        [OPT_VERSION] = {"version", no_argument, NULL, 0},
+        [OPT_HELP] = {"help", no_argument, NULL, 0},
     };
     int opt;
 
     for (int i = 0; i < (int)ARRAY_LEN(rows); i++)
-        options[i] = (struct option){rows[i].flag, rows[i].arg ? required_argument : no_argument, NULL, i};
+        options[i] = (struct option){rows[i].flag, rows[i].arg ? required_argument : no_argument, NULL, 0};
+    for (int i = 0; i < OPT_COUNT; i++)
+        options[i].val = FLAG_FIRST + i;
     optind = 0; /* GNU: start afresh, also after an earlier parse */
     opterr = 0;
     while ((opt = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
         if (opt == '?' || opt == ':')
             return bad_flag(argv[optind - 1], opt, err);
-        if (opt == OPT_VERSION || opt == OPT_HELP || opt == 'h') {
-            ret->action = opt == OPT_VERSION ? CONFIG_VERSION : CONFIG_HELP;
+        if (opt == FLAG_FIRST + OPT_VERSION || opt == FLAG_FIRST + OPT_HELP || opt == 'h') {
+            ret->action = opt == FLAG_FIRST + OPT_VERSION ? CONFIG_VERSION : CONFIG_HELP;
             return 0;
         }
-        ret->value[opt] = optarg ? optarg : "on";
+        ret->value[opt - FLAG_FIRST] = optarg ? optarg : "on";
     }
     if (optind < argc)
         return err_set(err, ERR_INVALID, "unexpected argument '%s': see berthd --help", argv[optind]);
@@ -865,6 +877,7 @@ static void set_defaults(const struct config_env *env, struct daemon_config *con
     config->anonymous = ANONYMOUS_LOOPBACK;
     config->backup_hours = CONFIG_BACKUP_HOURS;
     config->backup_keep = CONFIG_BACKUP_KEEP;
+    config_upkeep_defaults(config);
     if (env->uid == 0)
         config->data_dir = mem_strdup(ROOT_DATA_DIR);
     else if (env->xdg_data_home && env->xdg_data_home[0] == '/')

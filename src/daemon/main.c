@@ -27,6 +27,7 @@
 #include "net/http.h"
 #include "objects/object_doc.h"
 #include "queue/queue.h"
+#include "upkeep/upkeep.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -55,6 +56,7 @@ struct daemon {
     struct task_service *tasks;
     struct backup_service *backups;
     struct health *health;
+    struct upkeep *upkeep;
     struct certificates *certificates;
     struct audit *audit;
     struct room *room;
@@ -66,6 +68,8 @@ struct daemon {
     char host_name[256];
     bool stopping;
     int servers; /* that have still to stop */
+    int argc;    /* the command line, for a reload */
+    char **argv;
 };
 
 /* Tells systemd, where it asked. */
@@ -135,6 +139,7 @@ static void status_members(void *arg, struct arena *arena, struct json *doc)
         json_set_string(arena, doc, "lastBackup", clock_format(backup_service_last(d->backups), time));
     if (backup_service_trouble(d->backups))
         json_set_string(arena, doc, "backupWarning", backup_service_trouble(d->backups));
+    json_set(arena, doc, "kept", *upkeep_status(d->upkeep, arena));
 }
 
 static size_t run_checks(void *arg, struct arena *arena, struct api_check *ret, size_t max)
@@ -211,7 +216,12 @@ static int open_store(struct daemon *d, struct err *err)
         return -1;
     if (task_service_new(d->loop, d->registry, d->notify, &d->tasks, err) < 0)
         return -1;
-    return start_agent(d, err) < 0 ? -1 : start_queue(d, err);
+    runner_set_event_age(d->runner, d->config.event_age_sec);
+    if (start_agent(d, err) < 0 || start_queue(d, err) < 0)
+        return -1;
+    d->upkeep = upkeep_new(
+        &(struct upkeep_config){.loop = d->loop, .registry = d->registry, .policy = d->config.upkeep});
+    return 0;
 }
 
 /* Where clients find the HTTPS address: where it listens on all addresses, a name that the certificate has.
@@ -388,6 +398,24 @@ static void on_signal(void *arg, int signo)
     end(arg);
 }
 
+/* Of the configuration, what is kept and for how long counts at once; the rest at the next start. */
+static void reload_config(struct daemon *d)
+{
+    CLEANUP(config_done) struct daemon_config config = {0};
+    struct config_env env = config_env_real();
+    struct err err = {0};
+
+    if (config_load(&env, d->argc, d->argv, &config, &err) < 0) {
+        log_error("the configuration stays as it was: %s", err.msg);
+        return;
+    }
+    d->config.upkeep = config.upkeep;
+    d->config.event_age_sec = config.event_age_sec;
+    upkeep_set_policy(d->upkeep, &config.upkeep);
+    runner_set_event_age(d->runner, config.event_age_sec);
+    log_info("the settings of what is kept were read again");
+}
+
 static void on_reload(void *arg, int signo)
 {
     struct daemon *d = arg;
@@ -395,6 +423,7 @@ static void on_reload(void *arg, int signo)
     (void)signo;
     certificates_reload(d->certificates);
     audit_reopen(d->audit);
+    reload_config(d);
 }
 
 /* The machine goes down (deploy/systemd): pods first. */
@@ -468,6 +497,7 @@ static void daemon_done(struct daemon *d)
     audit_free(d->audit);
     machine_free(d->machine);
     backup_service_free(d->backups);
+    upkeep_free(d->upkeep);
     queue_service_free(d->queue);
     agent_free(d->agent);
     notify_service_stop(d->notify);
@@ -511,7 +541,7 @@ static int restore(const struct daemon_config *config)
 int main(int argc, char **argv)
 {
     struct config_env env = config_env_real();
-    struct daemon d = {0};
+    struct daemon d = {.argc = argc, .argv = argv};
     struct err err = {0};
     int result;
 

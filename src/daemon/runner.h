@@ -15,3 +15,5 @@ struct runner;
 struct runner *runner_new(struct loop *loop, struct registry *registry);
 void runner_free(struct runner *runner); /* NULL is fine; before the registry and the store */
 DEFINE_CLEANUP(struct runner *, runner_free);
+/* Events go that long after they were last seen; 0: when there are too many. */
+void runner_set_event_age(struct runner *runner, int64_t age_sec);

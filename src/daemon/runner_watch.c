@@ -199,6 +199,7 @@ void runner_events_look(void *arg)
     OBJECTS_EACH(store_list(runner->store, KIND_NAMESPACE, NULL), it)
         if (store_count(runner->store, KIND_EVENT, (*it)->name) > EVENTS_PER_NS_MAX)
             event_queue_trim(runner->events, (*it)->name, effects);
+    event_queue_trim_all(runner->events, effects);
     effects->arena = &runner->arena;
     for (size_t i = 0; i < effects->len; i++) {
         struct failure failure = {0};
@@ -215,6 +216,13 @@ void runner_events_look(void *arg)
         loop_timer_set(runner->events_timer, next > now ? next - now : 0);
 }
 
+void runner_set_event_age(struct runner *runner, int64_t age_sec)
+{
+    event_queue_set_age(runner->events, age_sec);
+    runner->events_soon = true;
+    loop_timer_set(runner->events_timer, 0);
+}
+
 static void event_changed(struct runner *runner, const struct object *event, bool deleted)
 {
     if (deleted) {
@@ -223,7 +231,8 @@ static void event_changed(struct runner *runner, const struct object *event, boo
     }
     event_queue_put(runner->events, event, event_time(object_doc(event)));
     if (!loop_timer_active(runner->events_timer) ||
-        (!runner->events_soon && store_count(runner->store, KIND_EVENT, event->ns) > EVENTS_PER_NS_MAX)) {
+        (!runner->events_soon && (store_count(runner->store, KIND_EVENT, event->ns) > EVENTS_PER_NS_MAX ||
+                                  event_queue_len(runner->events) > EVENTS_MAX))) {
         runner->events_soon = true; /* once: a stream of events must not push it away */
         loop_timer_set(runner->events_timer, NSEC_PER_SEC);
     }

@@ -64,6 +64,11 @@ bool work_is_kept(const struct json *doc)
     return streq(annotation_get(doc, KEEP_ANNOTATION), "true");
 }
 
+bool work_is_retained(const struct json *doc)
+{
+    return streq(annotation_get(doc, RETAIN_ANNOTATION), "true");
+}
+
 bool work_is_claimed(const struct json *doc)
 {
     return annotation_get(doc, CLAIM_ANNOTATION) != NULL;

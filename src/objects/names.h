@@ -12,6 +12,7 @@
 #define STOP_ANNOTATION       "berth.dev/stop" /* of pods that are evicted: {"by", "byName", "reason", "time"} */
 #define CLAIM_ANNOTATION      "berth.dev/claim"   /* of pods, Jobs, TrainingJobs: when their owner asked */
 #define KEEP_ANNOTATION       "berth.dev/keep"    /* "true": never preempted; admins only can set it */
+#define RETAIN_ANNOTATION     "berth.dev/retain"  /* "true": stays when it has ended (control/prune.h) */
 #define INIT_ANNOTATION       "berth.dev/init"    /* of pods, "true": tini is PID 1 */
 #define COMMAND_ANNOTATION    "berth.dev/command" /* the command line that made it */
 
@@ -42,8 +43,9 @@ const char *work_owner(const struct json *doc);
 /* Whose work it counts as, never NULL: the label `user`, which the registry guards (it is the owner's name
  * unless an admin gave the work to somebody); else the owner; else ADMIN_USER. */
 const char *work_user(const struct json *doc);
-bool work_is_kept(const struct json *doc);    /* KEEP_ANNOTATION */
-bool work_is_claimed(const struct json *doc); /* CLAIM_ANNOTATION */
+bool work_is_kept(const struct json *doc);     /* KEEP_ANNOTATION */
+bool work_is_retained(const struct json *doc); /* RETAIN_ANNOTATION */
+bool work_is_claimed(const struct json *doc);  /* CLAIM_ANNOTATION */
 
 /* What the label `priority` and spec.priority of TrainingJobs may say; "" is 0. */
 bool priority_is_valid(struct str text);

@@ -67,9 +67,13 @@ static void check_training_counts(struct field_errors *errors, const struct json
         const char *key;
         int64_t min, max;
     } counts[] = {
-        {"batchSize", 1, INT64_MAX},  {"trainingSetSize", 1, INT64_MAX},
-        {"maxEpochs", 1, EPOCHS_MAX}, {"maxGPUs", 0, GPUS_MAX},
-        {"minGPUs", 0, GPUS_MAX},     {"estimatedMemoryMiB", 1, INT64_MAX / (1 << 20)},
+        {"batchSize", 1, INT64_MAX},
+        {"trainingSetSize", 1, INT64_MAX},
+        {"maxEpochs", 1, EPOCHS_MAX},
+        {"maxGPUs", 0, GPUS_MAX},
+        {"minGPUs", 0, GPUS_MAX},
+        {"estimatedMemoryMiB", 1, INT64_MAX / (1 << 20)},
+        {"ttlSecondsAfterFinished", 0, INT32_MAX},
     };
     const struct json *hours = json_get(spec, "estimatedHours"), *gpus = json_get(spec, "maxGPUs");
     const struct json *least = json_get(spec, "minGPUs");

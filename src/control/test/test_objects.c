@@ -303,7 +303,7 @@ static void test_too_many_events_lose_the_oldest(void **state)
                         object_from(b, KIND_EVENT, arena_printf(&b->arena, "{metadata: {name: e%d}}", i)),
                         i * NSEC_PER_SEC);
     event_queue_trim(queue, "default", &b->effects);
-    assert_int_equal(b->effects.len, EVENTS_PER_NS_TRIM + 1);
+    assert_int_equal(b->effects.len, EVENTS_TRIM + 1);
     assert_string_equal(b->effects.v[0].name, "e0");
     event_queue_free(queue);
 }

@@ -187,6 +187,26 @@ static void test_declared_gpus_have_a_memory_each(void **state)
     assert_int_equal(listed.gpus.v[2], 16384);
 }
 
+static void test_what_is_kept_has_defaults_units_and_an_off(void **state)
+{
+    CLEANUP(free) char *file = write_file(*state, "k.yaml", "finishedDays: off\nfinishedSize: 3\n");
+    CLEANUP(config_done) struct daemon_config usual, flags, listed;
+
+    assert_int_equal(LOAD(&root, &usual, NULL, "--gpus", "1"), 0);
+    assert_int_equal(usual.upkeep.work.age_sec, 7 * 86400);
+    assert_int_equal(usual.upkeep.work.count, 200);
+    assert_int_equal(usual.event_age_sec, 3600);
+    assert_int_equal(LOAD(&root, &flags, NULL, "--finished-days", "36h", "--event-minutes", "5",
+                          "--finished-count", "off"),
+                     0);
+    assert_int_equal(flags.upkeep.work.age_sec, 36 * 3600);
+    assert_int_equal(flags.upkeep.work.count, 0);
+    assert_int_equal(flags.event_age_sec, 300);
+    assert_int_equal(LOAD(&root, &listed, NULL, "--config", file), 0);
+    assert_int_equal(listed.upkeep.work.age_sec, 0);
+    assert_int_equal(listed.upkeep.work.bytes, 3 << 20);
+}
+
 static void test_wrong_values_name_their_setting(void **state)
 {
     static const struct {
@@ -207,6 +227,14 @@ static void test_wrong_values_name_their_setting(void **state)
          "--project-ids: must be off or FIRST-LAST, ids from 1 to 4294967294, not '9-5'"},
         {"--project-ids", "5", "--project-ids: must be off or FIRST-LAST, ids from 1 to 4294967294, not '5'"},
         {"--data", "", "--data: must not be empty"},
+        {"--finished-days", "0",
+         "--finished-days: must be a time up to 36500 days such as 7d, 36h, 30m or 90s, or off, not '0'"},
+        {"--finished-days", "9999999999h",
+         "--finished-days: must be a time up to 36500 days such as 7d, 36h, 30m or 90s, or off, not "
+         "'9999999999h'"},
+        {"--finished-count", "many", "--finished-count: must be a number, 1 to 1000000, or off, not 'many'"},
+        {"--event-minutes", "31d",
+         "--event-minutes: must be a time up to 30 days such as 7d, 36h, 30m or 90s, or off, not '31d'"},
     };
 
     (void)state;
@@ -333,6 +361,7 @@ int main(void)
         IN_FOLDER(test_off_means_off_in_flags_and_in_yaml),
         IN_FOLDER(test_registries_and_their_options),
         IN_FOLDER(test_declared_gpus_have_a_memory_each),
+        IN_FOLDER(test_what_is_kept_has_defaults_units_and_an_off),
         cmocka_unit_test(test_wrong_values_name_their_setting),
         cmocka_unit_test(test_unknown_flag_suggests_the_nearest),
         IN_FOLDER(test_unknown_key_suggests_the_nearest),

@@ -31,6 +31,9 @@ static const struct create_case creates[] = {
      "spec.minGPUs: Invalid value: -1: must not be negative\n"
      "spec.estimatedMemoryMiB: Invalid value: 0: must be greater than zero\n"},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','maxGPUs':0}}", ""}, /* only CPU */
+    {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','ttlSecondsAfterFinished':0}}", ""},
+    {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','ttlSecondsAfterFinished':-1}}",
+     "spec.ttlSecondsAfterFinished: Invalid value: -1: must not be negative\n"},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','minGPUs':0,'maxGPUs':0}}", ""},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','minGPUs':2,'maxGPUs':2}}", ""},
     {KIND_TRAINING_JOB, "{'metadata':{'name':'t'},'spec':{'image':'x','minGPUs':2}}", ""},

@@ -1,0 +1,37 @@
+/* What the files of upkeep share. */
+#pragma once
+
+#include "loop/loop.h"
+#include "registry/registry.h"
+#include "upkeep/upkeep.h"
+
+#define LOG_MODULE "upkeep"
+#include "base/log.h"
+
+#define UPKEEP_KINDS 4
+
+/* Callbacks that cannot be taken back ask here whether upkeep is still there. */
+struct upkeep_tie {
+    struct upkeep *upkeep;
+    unsigned refs;
+};
+
+struct upkeep {
+    struct upkeep_config config;
+    struct store *store;
+    struct upkeep_tie *tie;
+    struct store_watch *watches[UPKEEP_KINDS];
+    struct prune *prune;
+    struct loop_timer *timer;
+    struct upkeep_policy once; /* of a run that was asked for */
+    bool asked;
+    bool soon;        /* the timer fires within a second */
+    uint64_t pruned;  /* since the start */
+    uint64_t telling; /* of them, not in the log yet */
+    size_t freed;     /* bytes of text, since memory was given back last */
+};
+
+/* work.c: finished work. */
+void work_start(struct upkeep *upkeep);
+void work_stop(struct upkeep *upkeep);
+void work_soon(struct upkeep *upkeep);
