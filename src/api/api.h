@@ -13,6 +13,7 @@ struct tasks;   /* tasks/tasks.h */
 struct queue;   /* queue/queue.h */
 struct inbox;   /* notify/inbox.h */
 struct deliver; /* notify/deliver.h */
+struct upkeep;  /* upkeep/upkeep.h */
 struct metrics; /* base/metrics.h */
 
 /* What callers without a name may see: nothing, the queue (without logs), or the queue for callers on this
@@ -70,6 +71,7 @@ struct api_config {
     struct queue *queue;     /* NULL: none */
     struct inbox *inbox;     /* NULL: none */
     struct deliver *deliver; /* NULL: none */
+    struct upkeep *upkeep;   /* serves /v1/prune */
     enum api_anonymous anonymous;
     bool metrics_users;       /* /metrics has users' names */
     const char *path_prefix;  /* "/berth": taken off paths; NULL: none */

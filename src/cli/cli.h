@@ -284,6 +284,7 @@ int verb_train(struct cli *cli, const struct args *args);
 void train_usage(const struct verb *verb, FILE *out);
 int verb_run(struct cli *cli, const struct args *args);
 int verb_user_add(struct cli *cli, const struct args *args);
+int verb_prune(struct cli *cli, const struct args *args);
 int verb_backup(struct cli *cli, const struct args *args);
 int verb_restore(struct cli *cli, const struct args *args);
 int verb_user_list(struct cli *cli, const struct args *args);

@@ -20,7 +20,20 @@ static void print_size(int64_t bytes)
 
     for (; size >= 1024 && unit + 1 < ARRAY_LEN(units); unit++)
         size /= 1024;
-    printf("%-10s %.*f %s\n", "memory", unit ? 1 : 0, size, units[unit]);
+    printf("%.*f %s\n", unit ? 1 : 0, size, units[unit]);
+}
+
+/* What is kept of what was: "logs       12, 3.4 MiB". */
+static void print_kept(const struct json *kept)
+{
+    JSON_EACH_MEMBER(kept, it) {
+        const struct json *count = json_get(&it->value, "count");
+
+        printf("%-10s ", it->key);
+        if (count)
+            printf("%" PRId64 ", ", json_int(count, 0));
+        print_size(json_int(json_get(&it->value, "bytes"), 0));
+    }
 }
 
 static void print_status(const struct json *doc)
@@ -37,7 +50,9 @@ static void print_status(const struct json *doc)
             printf("%-10s %" PRId64 "\n", fields[i].title, json_int(value, 0));
     }
     printf("%-10s %s\n", "uptime", clock_age(json_int(json_get(doc, "uptimeSec"), 0) * NSEC_PER_SEC, age));
+    printf("%-10s ", "memory");
     print_size(json_int(json_get(doc, "storeBytes"), 0));
+    print_kept(json_get(doc, "kept"));
     printf("%-10s", "objects");
     JSON_EACH_MEMBER(objects, it)
         printf(" %s=%" PRId64, it->key, json_int(&it->value, 0));

@@ -21,6 +21,13 @@ static const struct cli_option up_options[] = {
     END,
 };
 static const struct cli_option output_options[] = {OPTION_OUTPUT("json yaml"), END};
+static const struct cli_option prune_options[] = {
+    {0, "dry-run", NULL, "say what would go, and change nothing", NULL},
+    {0, "older-than", "TIME", "what ended so long ago: 7d, 12h, 30m", NULL},
+    {0, "keep", "N", "what is past the N newest of its namespace", NULL},
+    OPTION_OUTPUT("json yaml"),
+    END,
+};
 static const struct cli_option apply_options[] = {
     {'f', "filename", "FILE", "a file, a folder, or - for standard input; may be repeated", NULL},
     OPTION_NAMESPACE,
@@ -445,6 +452,14 @@ const struct verb verbs[] = {
      "it does not\n"
      "hold the contents of volumes, logs and images. FILE - is standard output.",
      "  berth backup /mnt/safe/berth.tar.gz", .min_args = 1, .max_args = 1, .run = verb_backup},
+    {"prune", "", "Let finished work go now, or say what would go (admins)", prune_options,
+     "One line for each object, with the setting that it goes by. Without options what the lab's policy "
+     "says, "
+     "which the daemon\n"
+     "does by itself. The history and the logs of what goes stay.",
+     "  berth prune --dry-run --older-than 1d\n"
+     "  berth prune --keep 50",
+     .run = verb_prune},
     {"restore", "FILE", "Put a backup back, while no daemon runs", NULL,
      "The backup is checked first. What is there now is moved to a folder beside it. Containers that run and "
      "that the\n"

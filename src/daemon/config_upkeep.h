@@ -8,4 +8,6 @@ void config_upkeep_defaults(struct daemon_config *config);
 int config_set_finished_days(struct daemon_config *config, const char *text, struct err *err);
 int config_set_finished_count(struct daemon_config *config, const char *text, struct err *err);
 int config_set_finished_size(struct daemon_config *config, const char *text, struct err *err);
+int config_set_history_days(struct daemon_config *config, const char *text, struct err *err);
+int config_set_history_size(struct daemon_config *config, const char *text, struct err *err);
 int config_set_event_minutes(struct daemon_config *config, const char *text, struct err *err);

@@ -312,6 +312,7 @@ static int listen_all(struct daemon *d, struct err *err)
     api.queue = queue_service_queue(d->queue);
     api.inbox = notify_service_inbox(d->notify);
     api.deliver = notify_service_deliver(d->notify);
+    api.upkeep = d->upkeep;
     api.anonymous = (enum api_anonymous)d->config.anonymous; /* the same order */
     api.metrics_users = d->config.metrics_users;
     api.path_prefix = d->config.path_prefix;

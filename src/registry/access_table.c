@@ -66,6 +66,7 @@ const struct access_path access_paths[] = {
     {"GET", "/metrics", ACCESS_VIEW},
     {"GET", "/v1/access", ACCESS_KNOWN},
     {"GET", "/v1/backup", ACCESS_ADMIN},
+    {"POST", "/v1/prune", ACCESS_ADMIN},
     {"GET", "/v1/users", ACCESS_ADMIN},
     {"POST", "/v1/users", ACCESS_ADMIN},
     {"GET", "/v1/users/*", ACCESS_ADMIN},

@@ -13,6 +13,7 @@
 #include "objects/kind.h"
 #include "store/dbfile.h"
 #include "store/dbsum.h"
+#include "store/dbtidy.h"
 #include "store/disk_internal.h"
 #include "store/mark.h"
 #include "store/store.h"
@@ -36,6 +37,7 @@
     "; restore a backup with 'berth restore FILE', or start berthd with --accept-loss to go on with what "   \
     "is there"
 #define WRITER_STACK_BYTES (256 << 10)
+#define TIDY_REST_NSEC     (5 * NSEC_PER_MSEC) /* between two steps, for whoever wants the file */
 
 enum {
     STMT_PUT,
@@ -111,6 +113,9 @@ struct db {
     pthread_cond_t changed;
     struct list waiting, done;
     bool writing, broken, stop;
+    bool untidy, asked; /* there is something to tidy; from the beginning, by these limits */
+    struct store_limits limits;
+    struct dbtidy tidy;                  /* the thread's */
     int64_t records_added[RECORD_TYPES]; /* since the last look at the limit; of whoever writes */
     struct map *added;                   /* "type user x", "type job x" → how many, as an address */
 };
@@ -671,6 +676,52 @@ bool db_commit(struct db *db, struct db_batch *batch)
     return true;
 }
 
+/* One step, with the lock; `writing` is not set. Then others have their turn. */
+static void tidy_some(struct db *db)
+{
+    struct timespec until;
+    struct err err = {0};
+    int result;
+
+    if (db->asked)
+        db->tidy = (struct dbtidy){.limits = db->limits};
+    db->asked = false;
+    db->writing = true;
+    pthread_mutex_unlock(&db->lock);
+    result = dbtidy_step(db->sql, &db->tidy, &err);
+    if (result < 0)
+        log_warn("%s", err.msg);
+    else if (result == 0 && db->tidy.gone)
+        log_info("%" PRId64 " records left the history", db->tidy.gone);
+    pthread_mutex_lock(&db->lock);
+    db->writing = false;
+    db->untidy = result > 0 || db->asked;
+    pthread_cond_broadcast(&db->changed);
+    if (!db->untidy)
+        return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += TIDY_REST_NSEC;
+    until.tv_sec += until.tv_nsec / NSEC_PER_SEC;
+    until.tv_nsec %= NSEC_PER_SEC;
+    pthread_cond_timedwait(&db->changed, &db->lock, &until);
+}
+
+void db_tidy(struct db *db, const struct store_limits *limits)
+{
+    struct dbtidy tidy = {.limits = *limits};
+
+    if (db->disk) {
+        while (!db->disk->stopped && dbtidy_step(db->sql, &tidy, NULL) > 0)
+            ;
+        return;
+    }
+    pthread_mutex_lock(&db->lock);
+    db->limits = *limits;
+    db->asked = db->untidy = true;
+    pthread_cond_broadcast(&db->changed);
+    pthread_mutex_unlock(&db->lock);
+}
+
 static void *writer(void *arg)
 {
     struct db *db = arg;
@@ -679,8 +730,12 @@ static void *writer(void *arg)
     for (;;) {
         struct db_batch *batches;
 
-        while (!db->stop && (db->writing || db->broken || !db->waiting.head))
+        while (!db->stop && (db->writing || db->broken || (!db->waiting.head && !db->untidy)))
             pthread_cond_wait(&db->changed, &db->lock);
+        if (!db->stop && !db->waiting.head) {
+            tidy_some(db);
+            continue;
+        }
         if (db->broken || !db->waiting.head)
             break; /* stop */
         batches = list_take(&db->waiting);

@@ -85,6 +85,9 @@ bool db_commit(struct db *db, struct db_batch *batch);
 struct db_batch *db_done(struct db *db);
 /* Gives back what was submitted after the failure, unwritten; the thread writes again. */
 struct db_batch *db_resume(struct db *db);
+/* See store_tidy; on a disk in memory it is done before this returns. */
+struct store_limits;
+void db_tidy(struct db *db, const struct store_limits *limits);
 /* Waits until nothing is being written or waits to be. */
 void db_wait(struct db *db);
 /* Once the connection is free, in the caller's thread. */

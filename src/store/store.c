@@ -286,6 +286,11 @@ int store_records(struct store *store, const struct record_query *query,
     return db_records(store->db, query, fn, arg, err);
 }
 
+void store_tidy(struct store *store, const struct store_limits *limits)
+{
+    db_tidy(store->db, limits);
+}
+
 /* ---- what waits for the disk ---- */
 
 /* err is for those that wait now; what they defer themselves is another matter. */

@@ -144,6 +144,15 @@ struct record_query {
 int store_records(struct store *store, const struct record_query *query,
                   bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err);
 
+/* What the file may hold; 0: no limit. */
+struct store_limits {
+    int64_t records_before_ms; /* older records go */
+    int64_t bytes_max;         /* of the file: past it the oldest records go, details before jobs */
+};
+/* Lets go what is past these limits and makes the file shorter: by the writer thread, while nothing waits for
+ * it, in small steps. Returns at once. */
+void store_tidy(struct store *store, const struct store_limits *limits);
+
 struct store_stats {
     uint64_t commits, rows; /* since start */
     int64_t last_commit_ns; /* how long the last one took */

@@ -22,7 +22,7 @@ struct upkeep {
     struct upkeep_tie *tie;
     struct store_watch *watches[UPKEEP_KINDS];
     struct prune *prune;
-    struct loop_timer *timer;
+    struct loop_timer *timer, *files_timer;
     struct upkeep_policy once; /* of a run that was asked for */
     bool asked;
     bool soon;        /* the timer fires within a second */
@@ -30,6 +30,11 @@ struct upkeep {
     uint64_t telling; /* of them, not in the log yet */
     size_t freed;     /* bytes of text, since memory was given back last */
 };
+
+/* files.c: what is on the disk. */
+void files_start(struct upkeep *upkeep);
+void files_stop(struct upkeep *upkeep);
+void files_soon(struct upkeep *upkeep);
 
 /* work.c: finished work. */
 void work_start(struct upkeep *upkeep);

@@ -12,6 +12,7 @@ struct upkeep *upkeep_new(const struct upkeep_config *config)
     upkeep->tie = NEW(struct upkeep_tie);
     *upkeep->tie = (struct upkeep_tie){upkeep, 1};
     work_start(upkeep);
+    files_start(upkeep);
     return upkeep;
 }
 
@@ -20,6 +21,7 @@ void upkeep_free(struct upkeep *upkeep)
     if (!upkeep)
         return;
     work_stop(upkeep);
+    files_stop(upkeep);
     upkeep->tie->upkeep = NULL;
     if (--upkeep->tie->refs == 0)
         free(upkeep->tie);
@@ -30,6 +32,7 @@ void upkeep_set_policy(struct upkeep *upkeep, const struct upkeep_policy *policy
 {
     upkeep->config.policy = *policy;
     work_soon(upkeep);
+    files_soon(upkeep);
 }
 
 const struct upkeep_policy *upkeep_policy(const struct upkeep *upkeep)

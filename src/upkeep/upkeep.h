@@ -19,6 +19,8 @@ struct upkeep;
 /* As the lab sets it; 0: never for that. */
 struct upkeep_policy {
     struct prune_policy work; /* finished TrainingJobs, Jobs, Tasks, pods */
+    int64_t history_sec;      /* records */
+    int64_t history_bytes;    /* of the database */
 };
 
 struct upkeep_config {

@@ -150,3 +150,19 @@ def test_kills_while_it_prunes_lose_no_history_and_tell_nobody_twice(tmp_path):
         harness.wait(lambda: len(there(daemon)) == 3, "three are left")
         assert sorted(row["name"] for row in daemon.get("/v1/history?limit=100")["jobs"]) == names
         assert len(daemon.get("/v1/inbox?limit=1000")["items"]) == told
+
+
+def test_prune_says_what_would_go_and_lets_it_go(tmp_path):
+    with start(tmp_path) as daemon:
+        for i in range(4):
+            run(daemon, f"j{i}")
+        assert daemon.berth("prune").ok() == "nothing to prune\n"
+        lines = daemon.berth("prune", "--dry-run", "--keep", "1").ok().splitlines()
+        assert [line.split()[2] for line in lines[1:]] == ["j0", "j1", "j2"] and lines[1].endswith("finishedCount")
+        assert len(there(daemon)) == 4
+        assert len(daemon.berth("prune", "--keep", "1", "-o", "json").json()["items"]) == 3
+        harness.wait(lambda: there(daemon) == ["j3"], "one is left")
+        assert daemon.request("POST", "/v1/prune", {"keep": -1}).code == 400
+        token = daemon.post("/v1/tokens", {"user": "alice", "description": "x"})["token"]
+        assert daemon.request("POST", "/v1/prune", {}, via="https", token=token).code == 403
+        assert "finished" in daemon.berth("status").ok()

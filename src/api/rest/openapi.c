@@ -17,6 +17,8 @@ static const struct operation {
     {"get", "/metrics", "server", "Numbers for Prometheus", "", NULL, 200, "text", ""},
     {"get", "/v1/backup", "server", "A backup as a gzipped tar: objects, history, tokens, certificates", "",
      NULL, 200, "gzip", "409 503"},
+    {"post", "/v1/prune", "server", "Let finished work go now, by the policy or by these limits (admins)",
+     "dryRun:boolean", "Prune", 200, "Pruned", "400 422"},
     {"post", "/v1/apply", "server", "Create or change what manifests describe", "namespace dryRun:boolean",
      "Manifests", 200, "Applied", "400"},
     {"get", "/v1/access", "server", "The table of who may do what", "", NULL, 200, "any", ""},

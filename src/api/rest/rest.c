@@ -181,6 +181,7 @@ static const struct rest_route {
     {"GET", "/v1/status", rest_status},
     {"GET", "/metrics", rest_metrics},
     {"GET", "/v1/backup", rest_backup},
+    {"POST", "/v1/prune", rest_prune},
     {"POST", "/v1/apply", rest_apply},
     {"GET", "/v1/access", rest_access},
     {"GET", "/v1/users", rest_users_list},

@@ -12,6 +12,8 @@ void rest_fail_err(struct call *call, const struct err *err);
 /* As call_reply_json, for nobody's cache. */
 void rest_reply(struct call *call, int status, const struct json *doc);
 
+/* prune.c */
+void rest_prune(struct call *call, const char *id);
 /* apply.c */
 void rest_backup(struct call *call, const char *id);
 void rest_apply(struct call *call, const char *id);
