@@ -36,20 +36,19 @@ void shares_free(struct shares *shares)
     free(shares);
 }
 
-/* Who counts: the name, and of those without one the address. */
-static char *name_of(const struct call *call)
+const char *share_person(struct call *call)
 {
     const char *address = call->req->peer->address, *colon = strrchr(address, ':');
 
     if (call->who.user && access_is_known(&call->who))
-        return mem_printf("user %s", call->who.user);
-    return mem_printf("address %.*s", colon ? (int)(colon - address) : 0, address);
+        return arena_printf(call->arena, "user %s", call->who.user);
+    return arena_printf(call->arena, "address %.*s", colon ? (int)(colon - address) : 0, address);
 }
 
 int share_take(struct call *call, enum share_kind kind, size_t amount, struct share_hold *ret)
 {
     struct api *api = call->api;
-    CLEANUP(free) char *name = name_of(call);
+    const char *name = share_person(call);
     bool admin = access_is_admin(&call->who);
     struct held *held;
 
@@ -70,7 +69,7 @@ int share_take(struct call *call, enum share_kind kind, size_t amount, struct sh
     }
     held->amount[kind] += amount;
     api->shares->all.amount[kind] += amount;
-    *ret = (struct share_hold){api, TAKE_PTR(name), kind, amount};
+    *ret = (struct share_hold){api, mem_strdup(name), kind, amount};
     return 0;
 }
 

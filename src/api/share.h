@@ -11,6 +11,9 @@ enum share_kind {
     SHARE_KINDS,
 };
 
+/* Who counts: the name, and of those without one the address. In the call's arena. */
+const char *share_person(struct call *call);
+
 /* A place in what somebody holds; zero-initialised is none. */
 struct share_hold {
     struct api *api;

@@ -82,7 +82,7 @@ struct queue_node {
     struct card_state cards[NODE_GPUS_MAX];
 };
 
-/* A record that may not be on the disk yet, where store_records would find it. */
+/* A record that may not be on the disk yet, where it would be read. */
 struct unsaved {
     enum record_type type;
     int64_t seq, time_ms;
@@ -184,7 +184,8 @@ struct queue {
     struct map *ending;          /* uid → text of rows that ended and are not durable yet */
     VEC(struct unsaved) unsaved; /* transitions and epochs, in their order */
     struct map *jobs;            /* uid → Job, until its end is recorded: its object may have gone before */
-    struct map *changed;         /* rows to tell watchers about */
+    struct map *job_sums; /* uid of a Job that is not over → what its pods had of cards (job_row.c) */
+    struct map *changed;  /* rows to tell watchers about */
     VEC(struct queue_watch *) watching;
     bool telling;
     uint64_t revision;
@@ -366,7 +367,7 @@ typedef VEC(struct unit *) unit_list;
 void row_units(struct queue *queue, const char *uid, unit_list *ret);
 /* The row's object, or NULL; of a Job also while its end is being recorded. */
 const struct object *row_object(struct queue *queue, const char *uid);
-bool row_recorded(struct queue *queue, const char *uid); /* its end is; reads the disk */
+bool row_recorded(struct queue *queue, const char *uid); /* its end is; reads the disk: for the start */
 /* Is it theirs? An admin of this machine works under the name of root. */
 bool row_mine(const struct identity *who, const char *user, const char *ns);
 /* Members of a row that a smaller document has as well; null where it lacks one (a record of an older Berth).

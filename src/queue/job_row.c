@@ -27,20 +27,64 @@ static bool is_over(const struct object *job)
     return condition_is(status, "Complete", "True") || condition_is(status, "Failed", "True");
 }
 
-struct sum {
-    int64_t now, first, last, gpu_ms;
+/* ---- how long its pods had cards ---- */
+
+/* Kept in memory while the Job is not over: its end is recorded in the turn that brings it, which does not
+ * wait for the disk. */
+struct job_sum {
+    int64_t first_ms; /* 0: never */
+    int64_t gpu_ms;   /* of spans that are closed */
 };
 
-static bool add_span(void *arg, const struct record *record)
+static struct job_sum *sum_of(struct queue *queue, const char *job)
 {
-    struct sum *sum = arg;
-    int64_t until = record->until_ms ? record->until_ms : sum->now;
+    struct job_sum *sum = map_get(queue->job_sums, str_from(job));
 
-    if (!sum->first || record->time_ms < sum->first)
-        sum->first = record->time_ms;
-    sum->last = until > sum->last ? until : sum->last;
-    sum->gpu_ms += until - record->time_ms;
+    if (!sum) {
+        sum = NEW(struct job_sum);
+        map_set(queue->job_sums, str_from(job), sum);
+    }
+    return sum;
+}
+
+void job_row_span(struct queue *queue, const char *job, int64_t start_ms, int64_t end_ms)
+{
+    struct job_sum *sum;
+
+    if (!map_get(queue->jobs, str_from(job)))
+        return;
+    sum = sum_of(queue, job);
+    if (!sum->first_ms || start_ms < sum->first_ms)
+        sum->first_ms = start_ms;
+    if (end_ms)
+        sum->gpu_ms += end_ms - start_ms;
+}
+
+static bool load_span(void *arg, const struct record *record)
+{
+    job_row_span(arg, record->job, record->time_ms, record->until_ms);
     return true;
+}
+
+static void load_sum(struct queue *queue, const struct object *job)
+{
+    struct record_query query = {.type = RECORD_SPAN, .job = job->uid};
+    struct err err = {0};
+
+    if (store_records(queue->store, &query, load_span, queue, &err) < 0)
+        log_warn("%s", err.msg);
+}
+
+/* With what its pods have now. */
+static struct job_sum sum_until(struct queue *queue, const char *job, int64_t now)
+{
+    const struct job_sum *kept = map_get(queue->job_sums, str_from(job));
+    struct job_sum sum = kept ? *kept : (struct job_sum){0};
+
+    for (const struct unit *it = unit_of_job(queue, job); it; it = it->next_of_job)
+        VEC_EACH(&it->span_starts, start)
+            sum.gpu_ms += now - *start;
+    return sum;
 }
 
 static void set_facts(struct arena *arena, struct json *out, const struct json *doc)
@@ -60,21 +104,20 @@ static void record_end(struct queue *queue, const struct object *job, enum phase
     const struct json *doc = object_json(job, &arena);
     struct json *out = row_json(queue, NULL, job->uid, &arena);
     int64_t made = time_of(json_at(doc, "metadata.creationTimestamp"), 0) / NSEC_PER_MSEC;
-    struct record_query query = {.type = RECORD_SPAN, .job = job->uid};
     struct record record = {.type = RECORD_JOB, .time_ms = now, .job = job->uid, .tag = phase_name(phase)};
-    struct sum sum = {.now = queue_now(queue)};
+    struct job_sum sum = sum_until(queue, job->uid, queue_now(queue));
 
     if (!out)
         return;
-    store_records(queue->store, &query, add_span, &sum, NULL);
     if (!json_get_string(out, "user"))
         json_set_string(&arena, out, "user", work_user(doc));
     record.user = json_get_string(out, "user");
     set_facts(&arena, out, doc);
     json_set_string(&arena, out, "state", phase_name(phase));
     json_set_ms(&arena, out, "finished", now);
-    json_set_real(&arena, out, "waitedSeconds", sum.first > made ? (double)(sum.first - made) / 1000 : 0);
-    json_set_real(&arena, out, "ranSeconds", (double)(now - (sum.first ? sum.first : made)) / 1000);
+    json_set_real(&arena, out, "waitedSeconds",
+                  sum.first_ms > made ? (double)(sum.first_ms - made) / 1000 : 0);
+    json_set_real(&arena, out, "ranSeconds", (double)(now - (sum.first_ms ? sum.first_ms : made)) / 1000);
     json_set_real(&arena, out, "gpuHours", (double)sum.gpu_ms / 3600000);
     json_write(&text, out);
     record.doc = buf_view(&text);
@@ -102,8 +145,27 @@ static void keep_job(struct queue *queue, struct object *job)
 
 void job_row_load(struct queue *queue)
 {
-    OBJECTS_EACH(store_list(queue->store, KIND_JOB, NULL), it)
+    queue->job_sums = map_new();
+    OBJECTS_EACH(store_list(queue->store, KIND_JOB, NULL), it) {
         keep_job(queue, object_ref(*it));
+        if (!is_over(*it))
+            load_sum(queue, *it);
+    }
+}
+
+static bool is_there(void *arg, const struct record *record)
+{
+    (void)record;
+    *(bool *)arg = true;
+    return false;
+}
+
+bool row_recorded(struct queue *queue, const char *uid)
+{
+    struct record_query query = {.type = RECORD_JOB, .job = uid, .limit = 1};
+    bool there = false;
+
+    return store_records(queue->store, &query, is_there, &there, NULL) < 0 || there;
 }
 
 void job_row_catch_up(struct queue *queue)
@@ -119,6 +181,7 @@ void job_row_catch_up(struct queue *queue)
 
         if (!is_over(job) || row_recorded(queue, job->uid))
             continue;
+        load_sum(queue, job);
         ended = ended_at(object_json(job, &arena));
         record_end(queue, job, job_row_phase(queue, job), ended ? ended : queue_now(queue));
     }
@@ -133,6 +196,10 @@ void job_row_free(struct queue *queue)
     while (map_next(queue->jobs, &at, &key, &value))
         object_unref(value);
     map_free(queue->jobs);
+    at = 0;
+    while (map_next(queue->job_sums, &at, &key, &value))
+        free(value);
+    map_free(queue->job_sums);
 }
 
 /* Its end is recorded in the commit that takes it away. */
@@ -145,6 +212,7 @@ void job_row_dropped(struct queue *queue, const struct object *job)
     else if (!known || !is_over(known)) /* it ended in this turn */
         record_end(queue, job, job_row_phase(queue, job), queue_now(queue));
     object_unref(map_remove(queue->jobs, str_from(job->uid)));
+    free(map_remove(queue->job_sums, str_from(job->uid)));
     blocked_job_forget(queue, job->uid);
 }
 

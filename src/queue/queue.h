@@ -7,10 +7,12 @@
  * reads all of it back from the objects.
  *
  * Everything is on the loop. Reads make documents in the caller's arena, in the form of docs/rest.md; they
- * never touch the disk except those that say so. Errors: ERR_NOT_FOUND no such job, ERR_CONFLICT the name is
- * ambiguous or the job's state does not allow it, ERR_FORBIDDEN not yours, ERR_INVALID, ERR_LIMIT. */
+ * never touch the disk. What only the disk has is read by threads and told later (queue_past). Errors:
+ * ERR_NOT_FOUND no such job, ERR_CONFLICT the name is ambiguous or the job's state does not allow it,
+ * ERR_FORBIDDEN not yours, ERR_INVALID, ERR_LIMIT. */
 #pragma once
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/json.h"
@@ -19,7 +21,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct buf;
 struct identity;
 struct inbox;
 struct loop;
@@ -91,8 +92,8 @@ void queue_recheck(struct queue *queue);
 /* ---- looking up ---- */
 
 /* The uid of the row that a uid, NAME or NAMESPACE/NAME means (also a pod of a training job or Job: its
- * owner), among those that are stored or in the record log. own: a plain name is first looked for in this
- * namespace; NULL: none. In the arena. */
+ * owner), among those that are in memory: of others queue_recall knows. own: a plain name is first looked for
+ * in this namespace; NULL: none. In the arena. */
 int queue_find(struct queue *queue, const char *id, const char *own, struct arena *arena, const char **ret,
                struct err *err);
 /* The same for a TrainingJob that is in the queue now: looks at nothing but memory. */
@@ -121,17 +122,44 @@ void queue_listing_free(struct queue_listing *listing);                  /* NULL
 struct json *queue_list_json(struct queue *queue, const struct identity *who,
                              const struct queue_filter *filter, struct arena *arena);
 struct json *queue_capacity(struct queue *queue, struct arena *arena); /* "C" */
-/* One row, without what is only in queue_show. */
-int queue_job(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-              struct json **ret, struct err *err);
-int queue_show(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-               struct json **ret, struct err *err); /* reads the disk */
-int queue_why(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-              struct json **ret, struct err *err);
+/* One row, without what is only in queue_show. last: its last row, of a job that is over (queue_recall);
+ * NULL: none is known. */
+int queue_job(struct queue *queue, const struct identity *who, const char *uid, const struct json *last,
+              struct arena *arena, struct json **ret, struct err *err);
+/* Whether its row is settled by its record alone: it is over, and nothing of it waits for the disk. */
+bool queue_is_past(struct queue *queue, const char *uid);
+int queue_why(struct queue *queue, const struct identity *who, const char *uid, const struct json *last,
+              struct arena *arena, struct json **ret, struct err *err);
 struct json *queue_nodes(struct queue *queue, struct arena *arena);
-/* Times are milliseconds since 1970; to_ms 0: now. These three read the disk. */
-int queue_timeline(struct queue *queue, int64_t from_ms, int64_t to_ms, struct arena *arena,
-                   struct json **ret, struct err *err);
+
+/* ---- what was: read from the record log by a thread, told from the loop ---- */
+
+/* A read that is under way. Where the store has no file there is nothing to wait for: `done` comes from the
+ * call that starts it, which gives NULL. */
+struct queue_past;
+struct queue_answer {
+    struct buf text;  /* the document; who is told may take it */
+    const char *next; /* of a history: the cursor of what follows; NULL: that was all */
+    size_t count;     /* of a history: its jobs */
+    const char *uid;  /* of queue_recall; NULL: there is none */
+    struct json *row; /* likewise: its last row */
+};
+typedef void (*queue_past_done)(void *arg, struct queue_answer *answer, const struct err *err);
+struct queue_reader {
+    const char *person;   /* whose read it is: those of one person come one after another */
+    queue_past_done done; /* once, unless cancelled; the answer is borrowed; err NULL: success */
+    void *arg;
+};
+void queue_past_cancel(struct queue_past *past); /* NULL is fine; not once it is done */
+/* A job that is not in memory, or is over: its uid and last row, by uid, NAME or NAMESPACE/NAME. */
+int queue_recall(struct queue *queue, const struct identity *who, const char *id,
+                 const struct queue_reader *reader, struct queue_past **ret, struct err *err);
+/* All that is known of a job, in memory or not. ERR_NOT_FOUND and others may come to `done`. */
+int queue_show(struct queue *queue, const struct identity *who, const char *id, const char *own,
+               const struct queue_reader *reader, struct queue_past **ret, struct err *err);
+/* Times are milliseconds since 1970; to_ms 0: now. */
+int queue_timeline(struct queue *queue, int64_t from_ms, int64_t to_ms, const struct queue_reader *reader,
+                   struct queue_past **ret, struct err *err);
 struct queue_history_query {
     const char *user;          /* NULL: all */
     const char *const *states; /* NULL-terminated; NULL: all */
@@ -139,12 +167,15 @@ struct queue_history_query {
     size_t limit;              /* 0: 100; at most QUEUE_HISTORY_MAX */
     const char *after;         /* a cursor; NULL: from the newest */
     bool mine;                 /* only those of who asks */
+    bool csv;                  /* lines, without a head */
 };
 #define QUEUE_HISTORY_MAX 1000
 int queue_history(struct queue *queue, const struct identity *who, const struct queue_history_query *query,
-                  struct arena *arena, struct json **ret, struct err *err);
-int queue_usage(struct queue *queue, int64_t from_ms, int64_t to_ms, bool by_day, struct arena *arena,
-                struct json **ret, struct err *err);
+                  const struct queue_reader *reader, struct queue_past **ret, struct err *err);
+void queue_history_csv_head(struct buf *out);
+/* ERR_INVALID: there would be too many rows. */
+int queue_usage(struct queue *queue, int64_t from_ms, int64_t to_ms, bool by_day,
+                const struct queue_reader *reader, struct queue_past **ret, struct err *err);
 /* Path of a training job's log file; NULL: none is kept. In the arena. */
 const char *queue_log_path(struct queue *queue, const char *uid, struct arena *arena);
 

@@ -2,6 +2,7 @@
 #include "base/break.h"
 #include "control/util.h"
 #include "queue/internal.h"
+#include "queue/job_row.h"
 
 static void put_doc(struct queue *queue, struct record *record, const struct json *doc)
 {
@@ -109,6 +110,8 @@ static void put_span(struct queue *queue, struct unit *unit, const struct slot *
     json_set_string(&arena, doc, "unit", unit->uid);
     json_set_int(&arena, doc, "run", unit->life ? unit->life->run : 0);
     put_doc(queue, &record, doc);
+    if (unit->job)
+        job_row_span(queue, unit->job, start, end);
     if (!seq) {
         vec_push(&unit->spans, record.seq);
         vec_push(&unit->span_starts, start);
@@ -190,6 +193,7 @@ void records_spans_load(struct queue *queue)
     VEC_EACH(&loading.lost, it) {
         it->until_ms = now;
         store_record(queue->store, it);
+        job_row_span(queue, it->job, it->time_ms, now);
     }
     vec_done(&loading.lost);
     arena_done(&loading.arena);

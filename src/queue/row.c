@@ -59,14 +59,6 @@ const struct object *row_object(struct queue *queue, const char *uid)
     return object ? object : map_get(queue->jobs, str_from(uid));
 }
 
-bool row_mine(const struct identity *who, const char *user, const char *ns)
-{
-    if (!who)
-        return false;
-    return streq(who->user, user) || streq(who->user, ns) ||
-           (streq(user, ADMIN_USER) && starts_with(who->user, "system:") && access_is_admin(who));
-}
-
 void row_copy(struct arena *arena, struct json *out, const struct json *row, const char *const *keys,
               size_t len)
 {

@@ -1,10 +1,11 @@
 /* One job: looking it up, all that is known of it, why it waits. */
 #include "control/util.h"
+#include "objects/train_options.h"
 #include "queue/internal.h"
+#include "queue/series.h"
 #include "registry/access.h"
 
-#define AHEAD_MAX  20
-#define SERIES_MAX 2000 /* points of one metric */
+#define AHEAD_MAX 20
 
 /* ---- looking up ---- */
 
@@ -116,49 +117,6 @@ static void search_leaving(struct queue *queue, const char *id, struct search *s
         search_ending(queue, search);
 }
 
-static bool search_record(void *arg, const struct record *record)
-{
-    struct search *search = arg;
-    CLEANUP(arena_done) struct arena arena = {0};
-    struct json *doc = NULL;
-
-    if (json_parse(record->doc, &arena, &doc, NULL, NULL) < 0 ||
-        !is_called(search, json_get_string(doc, "namespace"), json_get_string(doc, "name")))
-        return true;
-    hit(search, record->job);
-    return false;
-}
-
-static bool is_there(void *arg, const struct record *record)
-{
-    (void)record;
-    *(bool *)arg = true;
-    return false;
-}
-
-bool row_recorded(struct queue *queue, const char *uid)
-{
-    struct record_query query = {.type = RECORD_JOB, .job = uid, .limit = 1};
-    bool there = false;
-
-    return store_records(queue->store, &query, is_there, &there, NULL) < 0 || there;
-}
-
-static int find_ended(struct queue *queue, const char *id, struct search *search, struct err *err)
-{
-    struct record_query by_uid = {.type = RECORD_JOB, .job = id, .limit = 1};
-    struct record_query by_name = {.type = RECORD_JOB, .newest_first = true};
-    bool there = false;
-
-    if (store_records(queue->store, &by_uid, is_there, &there, err) < 0)
-        return -1;
-    if (there) {
-        hit(search, id);
-        return 0;
-    }
-    return store_records(queue->store, &by_name, search_record, search, err);
-}
-
 int queue_find_queued(struct queue *queue, const char *id, struct arena *arena, const char **ret,
                       struct err *err)
 {
@@ -201,8 +159,6 @@ int queue_find(struct queue *queue, const char *id, const char *own, struct aren
     }
     if (!search.hits)
         search_leaving(queue, id, &search);
-    if (!search.hits && find_ended(queue, id, &search, err) < 0)
-        return -1;
     if (search.hits > 1)
         return err_set(err, ERR_CONFLICT, "there are %d jobs called '%s': say NAMESPACE/NAME", search.hits,
                        id);
@@ -236,24 +192,6 @@ const char *queue_log_path(struct queue *queue, const char *uid, struct arena *a
 
 /* ---- one row, of the queue or ended ---- */
 
-struct ended {
-    struct arena *arena;
-    struct json *doc;
-    const struct identity *who;
-};
-
-static bool take_ended(void *arg, const struct record *record)
-{
-    struct ended *ended = arg;
-
-    if (json_parse(record->doc, ended->arena, &ended->doc, NULL, NULL) < 0)
-        return true;
-    json_set_bool(
-        ended->arena, ended->doc, "mine",
-        row_mine(ended->who, json_get_string(ended->doc, "user"), json_get_string(ended->doc, "namespace")));
-    return false;
-}
-
 /* Stored a moment ago: the watch has not told yet. */
 static bool is_new(struct queue *queue, const char *uid)
 {
@@ -268,88 +206,43 @@ static bool is_new(struct queue *queue, const char *uid)
     return streq(phase, "Pending");
 }
 
-int queue_job(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-              struct json **ret, struct err *err)
+/* As it is in memory; NULL: it is not. */
+static struct json *row_in_memory(struct queue *queue, const struct identity *who, const char *uid,
+                                  struct arena *arena)
 {
-    struct ended ended = {.arena = arena, .who = who};
-    struct record_query query = {.type = RECORD_JOB, .job = uid, .newest_first = true, .limit = 1};
-
     const char *ending = map_get(queue->ending, str_from(uid));
+    struct json *row = NULL;
 
-    *ret = NULL;
-    if (ending) {
-        take_ended(&ended, &(struct record){.doc = str_from(ending)});
-        *ret = ended.doc;
-        return 0;
+    if (!ending) {
+        if (!unit_find(queue, uid) && is_new(queue, uid))
+            queue_look(queue, uid);
+        return row_json(queue, who, uid, arena);
     }
+    if (json_parse(str_from(ending), arena, &row, NULL, NULL) == 0)
+        json_set_bool(arena, row, "mine",
+                      row_mine(who, json_get_string(row, "user"), json_get_string(row, "namespace")));
+    return row;
+}
+
+bool queue_is_past(struct queue *queue, const char *uid)
+{
+    if (map_get(queue->ending, str_from(uid)))
+        return false;
     if (!unit_find(queue, uid) && is_new(queue, uid))
         queue_look(queue, uid);
-    if (!phase_is_over(row_phase(queue, uid)))
-        *ret = row_json(queue, who, uid, arena);
-    if (*ret)
-        return 0;
-    if (store_records(queue->store, &query, take_ended, &ended, err) < 0)
-        return -1;
-    *ret = ended.doc ? ended.doc : row_json(queue, who, uid, arena);
+    return phase_is_over(row_phase(queue, uid));
+}
+
+int queue_job(struct queue *queue, const struct identity *who, const char *uid, const struct json *last,
+              struct arena *arena, struct json **ret, struct err *err)
+{
+    *ret = last && queue_is_past(queue, uid) ? json_copy(arena, last) : row_in_memory(queue, who, uid, arena);
+    if (!*ret && last)
+        *ret = json_copy(arena, last);
     return *ret ? 0 : err_set(err, ERR_NOT_FOUND, "there is no job '%s'", uid);
 }
 
 /* ---- all of it ---- */
-
-struct series {
-    struct arena *arena;
-    struct json *list;
-    int64_t last; /* seq */
-};
-
-static bool add_history(void *arg, const struct record *record)
-{
-    struct series *series = arg;
-    struct json *doc = NULL;
-
-    if (json_parse(record->doc, series->arena, &doc, NULL, NULL) < 0)
-        return true;
-    json_set_ms(series->arena, doc, "time", record->time_ms);
-    json_push(series->arena, series->list, *doc);
-    series->last = record->seq;
-    return true;
-}
-
-static bool add_metric(void *arg, const struct record *record)
-{
-    struct series *series = arg; /* list: an object of arrays */
-    struct json *doc = NULL, *points, *point;
-    char time[CLOCK_TEXT_MAX];
-
-    if (json_parse(record->doc, series->arena, &doc, NULL, NULL) < 0)
-        return true;
-    points = json_get(series->list, record->tag);
-    if (!points && json_len(series->list) >= QUEUE_METRICS_MAX)
-        return true;
-    if (!points)
-        points = json_set_array(series->arena, series->list, record->tag);
-    if (points->len >= SERIES_MAX)
-        return true;
-    point = json_push(series->arena, points, *json_new_array(series->arena));
-    json_push_string(series->arena, point, ms_text(record->time_ms, time));
-    json_push(series->arena, point, json_get(doc, "step") ? *json_get(doc, "step") : json_of_int(0));
-    json_push(series->arena, point, json_get(doc, "value") ? *json_get(doc, "value") : json_of_int(0));
-    return true;
-}
-
-static bool add_memory(void *arg, const struct record *record)
-{
-    struct series *series = arg;
-    struct json *doc = NULL, *point;
-    char time[CLOCK_TEXT_MAX];
-
-    if (json_parse(record->doc, series->arena, &doc, NULL, NULL) < 0 || series->list->len >= SERIES_MAX)
-        return true;
-    point = json_push(series->arena, series->list, *json_new_array(series->arena));
-    json_push_string(series->arena, point, ms_text(record->time_ms, time));
-    json_push(series->arena, point, json_of_int(json_int(json_get(doc, "mib"), 0)));
-    return true;
-}
 
 struct pods {
     struct arena *arena;
@@ -407,54 +300,13 @@ static void set_events(struct queue *queue, const struct object *object, struct 
     }
 }
 
-/* What happened a moment ago and is on its way to the disk: the row shows it, so the history has to. */
-static void add_unsaved(struct queue *queue, enum record_type type, const char *uid, struct series *series)
+/* The members beside the row and the series. */
+static void set_rest(struct queue *queue, const struct object *object, bool private, struct arena *arena,
+                     struct json *out)
 {
-    VEC_EACH(&queue->unsaved, it)
-        if (it->type == type && it->seq > series->last && streq(it->job, uid))
-            add_history(series,
-                        &(struct record){.seq = it->seq, .time_ms = it->time_ms, .doc = str_from(it->doc)});
-}
-
-static int set_series(struct queue *queue, const char *uid, bool private, struct arena *arena,
-                      struct json *out, struct err *err)
-{
-    const struct {
-        const char *key;
-        enum record_type type;
-        bool (*fn)(void *arg, const struct record *record);
-        bool object, private;
-    } parts[] = {
-        {"history", RECORD_TRANSITION, add_history, false, false},
-        {"epochs", RECORD_EPOCH, add_history, false, false},
-        {"metrics", RECORD_METRIC, add_metric, true, true},
-        {"memory", RECORD_MEMORY, add_memory, false, false},
-    };
-
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-        struct series series = {arena, parts[i].object ? json_new_object(arena) : json_new_array(arena), 0};
-        struct record_query query = {.type = parts[i].type, .job = uid};
-
-        if ((private || !parts[i].private) &&
-            store_records(queue->store, &query, parts[i].fn, &series, err) < 0)
-            return -1;
-        add_unsaved(queue, parts[i].type, uid, &series);
-        json_set(arena, out, parts[i].key, *series.list);
-    }
-    return 0;
-}
-
-int queue_show(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-               struct json **ret, struct err *err)
-{
-    const struct object *object = store_by_uid(queue->store, uid);
     const struct json *doc = object ? object_json(object, arena) : NULL, *times, *command;
-    bool private = queue_may(queue, who, uid, false);
-    struct json *out;
+    CLEANUP(buf_done) struct buf text = {0};
 
-    if (queue_job(queue, who, uid, arena, &out, err) < 0 ||
-        set_series(queue, uid, private, arena, out, err) < 0)
-        return -1;
     times = json_at(doc, "status.secondsPerEpoch");
     json_set(arena, out, "secondsPerEpoch", times ? *times : *json_new_object(arena));
     if (private && doc)
@@ -468,8 +320,31 @@ int queue_show(struct queue *queue, const struct identity *who, const char *uid,
         json_set_array(arena, out, "events");
     command = json_get(json_at(doc, "metadata.annotations"), "berth.dev/command");
     json_set_string(arena, out, "command", private ? json_string(command) : NULL);
-    *ret = out;
-    return 0;
+    if (!private || json_string(command) || !object || object->kind->id != KIND_TRAINING_JOB)
+        return;
+    /* the command that would submit it again, where run-scheduler's options say all of it */
+    train_command_line(&text, json_get(doc, "spec"), object->name);
+    json_set(arena, out, "command", json_of_str(arena, buf_view(&text)));
+}
+
+int queue_show(struct queue *queue, const struct identity *who, const char *id, const char *own,
+               const struct queue_reader *reader, struct queue_past **ret, struct err *err)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    struct err why = {0};
+    const char *uid = NULL;
+    const struct object *object;
+    struct show show = {0};
+    struct json *row = NULL, *rest = json_new_object(&arena);
+
+    if (queue_find(queue, id, own, &arena, &uid, &why) < 0 && why.code != ERR_NOT_FOUND)
+        return err_set(err, why.code, "%s", why.msg);
+    object = uid ? store_by_uid(queue->store, uid) : NULL;
+    show.private = queue_may(queue, who, uid ? uid : "", false);
+    row = uid ? row_in_memory(queue, who, uid, &arena) : NULL;
+    show.past = !uid || !row || queue_is_past(queue, uid);
+    set_rest(queue, object, show.private, &arena, rest);
+    return show_start(queue, who, uid ? uid : id, &show, row, rest, reader, ret, err);
 }
 
 /* ---- why ---- */
@@ -584,8 +459,8 @@ static const char *why_text(const struct json *row, const struct json *ahead, co
     return arena_strndup(arena, text.data, text.len);
 }
 
-int queue_why(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-              struct json **ret, struct err *err)
+int queue_why(struct queue *queue, const struct identity *who, const char *uid, const struct json *last,
+              struct arena *arena, struct json **ret, struct err *err)
 {
     static const char *const copied[] = {"position", "reason", "startEstimate", "startLow", "startHigh"};
     struct json *row, *out = json_new_object(arena), *ahead = json_new_array(arena),
@@ -594,7 +469,7 @@ int queue_why(struct queue *queue, const struct identity *who, const char *uid, 
     const struct wait *wait = NULL;
     int64_t now = queue_now(queue);
 
-    if (queue_job(queue, who, uid, arena, &row, err) < 0)
+    if (queue_job(queue, who, uid, last, arena, &row, err) < 0)
         return -1;
     row_units(queue, uid, &units);
     VEC_EACH(&units, it) {

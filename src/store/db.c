@@ -16,6 +16,7 @@
 #include "store/dbtidy.h"
 #include "store/disk_internal.h"
 #include "store/mark.h"
+#include "store/records.h"
 #include "store/store.h"
 
 #include <assert.h>
@@ -36,6 +37,9 @@
 #define WAY_OUT                                                                                              \
     "; restore a backup with 'berth restore FILE', or start berthd with --accept-loss to go on with what "   \
     "is there"
+#define WAL_PAGES          1000 /* of 8 KiB; as PRAGMA wal_autocheckpoint has it */
+#define WAL_PAGES_MAX      4000 /* from here on readers are waited for */
+#define WAL_WAIT_MS        500  /* ours are done long before: theirs are short (records.h) */
 #define WRITER_STACK_BYTES (256 << 10)
 #define TIDY_REST_NSEC     (5 * NSEC_PER_MSEC) /* between two steps, for whoever wants the file */
 
@@ -102,7 +106,8 @@ struct list {
 struct db {
     sqlite3 *sql;
     struct store_disk *disk;         /* whose `sql` is; NULL: a file, or SQLite's own memory */
-    struct mark *mark;               /* NULL: not a file */
+    char *path;                      /* NULL: not a file */
+    struct mark *mark;               /* likewise */
     struct mark_point promised, now; /* what the mark said at start, what it says */
     bool accept_loss;
     sqlite3_stmt *stmts[STMTS];
@@ -117,6 +122,7 @@ struct db {
     struct store_limits limits;
     struct dbtidy tidy;                  /* the thread's */
     int64_t records_added[RECORD_TYPES]; /* since the last look at the limit; of whoever writes */
+    int log_tried;                       /* pages when readers were waited for last */
     struct map *added;                   /* "type user x", "type job x" → how many, as an address */
 };
 
@@ -237,6 +243,7 @@ static int open_file(struct db *db, const char *path, struct err *err)
 
     if (mark_open(path, &db->mark, &db->promised, err) < 0)
         return -1;
+    db->path = mem_strdup(path);
     if (db->promised.id[0] && is_empty(path)) {
         err_set(&why, ERR_INVALID, "'%s' is missing or empty, but revision %" PRId64 " was stored in it",
                 path, db->promised.revision);
@@ -284,6 +291,11 @@ int db_check_promise(struct db *db, int64_t revision, struct err *err)
     return 0;
 }
 
+const char *db_path(const struct db *db)
+{
+    return db->path;
+}
+
 const char *db_id(const struct db *db)
 {
     return db->now.id;
@@ -321,6 +333,7 @@ void db_close(struct db *db)
     pthread_mutex_destroy(&db->lock);
     pthread_cond_destroy(&db->changed);
     map_free(db->added);
+    free(db->path);
     free(db);
 }
 
@@ -748,8 +761,30 @@ static void *writer(void *arg)
     return NULL;
 }
 
+/* The log of changes is put into the file as it grows. Where there is always somebody who still reads an
+ * older state, it is never used anew from its beginning: once it is long, new readers get the newest state
+ * and the others are waited for. */
+static int db_on_log(void *arg, sqlite3 *sql, const char *name, int pages)
+{
+    struct db *db = arg;
+
+    if (pages < WAL_PAGES)
+        db->log_tried = 0;
+    else if (pages < WAL_PAGES_MAX || pages < db->log_tried + WAL_PAGES)
+        sqlite3_wal_checkpoint_v2(sql, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    else {
+        db->log_tried = pages;
+        sqlite3_busy_timeout(sql, WAL_WAIT_MS);
+        sqlite3_wal_checkpoint_v2(sql, name, SQLITE_CHECKPOINT_RESTART, NULL, NULL);
+        sqlite3_busy_timeout(sql, DBFILE_BUSY_MS);
+    }
+    return SQLITE_OK;
+}
+
 static int prepare(struct db *db, struct err *err)
 {
+    if (db->path)
+        sqlite3_wal_hook(db->sql, db_on_log, db);
     for (int i = 0; i < STMTS; i++)
         if (sqlite3_prepare_v3(db->sql, statements[i], -1, SQLITE_PREPARE_PERSISTENT, &db->stmts[i], NULL) !=
             SQLITE_OK)
@@ -836,77 +871,10 @@ int db_last_record(struct db *db, int64_t *ret, struct err *err)
     return rc == SQLITE_ROW ? 0 : sql_error(db, err, "read the records");
 }
 
-#define RECORDS_SQL                                                                                          \
-    "SELECT seq, type, time, until, job, user, tag, doc FROM record WHERE type = ?1%s%s%s%s%s%s ORDER BY %s" \
-    " LIMIT ?8"
-
-static int select_records(struct db *db, const struct record_query *query, sqlite3_stmt **ret,
-                          struct err *err)
+int db_read(struct db *db, int (*fn)(void *work, struct record_source *source, struct err *err), void *work,
+            struct err *err)
 {
-    bool spans = query->type == RECORD_SPAN;
-    const char *desc = query->newest_first ? " DESC" : "", *by = query->job ? "seq" : "time";
-    CLEANUP(free)
-    char *order = mem_printf("%s%s, seq%s", by, desc, desc);
-    CLEANUP(free)
-    char *sql = /* `<> ''` makes SQLite see that the indexes are for it */
-        mem_printf(RECORDS_SQL, query->job ? " AND job = ?2 AND job <> ''" : "",
-                   !query->user   ? ""
-                   : *query->user ? " AND user = ?3 AND user <> ''"
-                                  : " AND user = ?3",
-                   query->tag ? " AND tag = ?4" : "",
-                   !query->from_ms ? ""
-                   : spans         ? " AND (until = 0 OR until >= ?5)"
-                                   : " AND time >= ?5",
-                   query->to_ms ? " AND time < ?6" : "", query->before_seq ? " AND seq < ?7" : "", order);
-
-    if (sqlite3_prepare_v2(db->sql, sql, -1, ret, NULL) != SQLITE_OK)
-        return sql_error(db, err, "read the records");
-    sqlite3_bind_int(*ret, 1, (int)query->type);
-    if (query->job)
-        sqlite3_bind_text(*ret, 2, query->job, -1, SQLITE_STATIC);
-    if (query->user)
-        sqlite3_bind_text(*ret, 3, query->user, -1, SQLITE_STATIC);
-    if (query->tag)
-        sqlite3_bind_text(*ret, 4, query->tag, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(*ret, 5, query->from_ms);
-    sqlite3_bind_int64(*ret, 6, query->to_ms);
-    sqlite3_bind_int64(*ret, 7, query->before_seq);
-    sqlite3_bind_int64(*ret, 8, query->limit ? (int64_t)query->limit : RECORDS_LIMIT);
-    return 0;
-}
-
-static int read_records(struct db *db, const struct record_query *query,
-                        bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err)
-{
-    sqlite3_stmt *stmt = NULL;
-    int rc = SQLITE_DONE;
-
-    if (select_records(db, query, &stmt, err) < 0)
-        return -1;
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        struct record record = {.seq = sqlite3_column_int64(stmt, 0),
-                                .type = (enum record_type)sqlite3_column_int(stmt, 1),
-                                .time_ms = sqlite3_column_int64(stmt, 2),
-                                .until_ms = sqlite3_column_int64(stmt, 3),
-                                .job = (const char *)sqlite3_column_text(stmt, 4),
-                                .user = (const char *)sqlite3_column_text(stmt, 5),
-                                .tag = (const char *)sqlite3_column_text(stmt, 6),
-                                .doc = column_str(stmt, 7)};
-
-        if (!fn(arg, &record)) {
-            rc = SQLITE_DONE;
-            break;
-        }
-    }
-    if (rc != SQLITE_DONE)
-        sql_error(db, err, "read the records");
-    sqlite3_finalize(stmt);
-    return rc == SQLITE_DONE ? 0 : -1;
-}
-
-int db_records(struct db *db, const struct record_query *query,
-               bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err)
-{
+    struct record_source source;
     int result;
 
     pthread_mutex_lock(&db->lock);
@@ -914,7 +882,8 @@ int db_records(struct db *db, const struct record_query *query,
         pthread_cond_wait(&db->changed, &db->lock);
     db->writing = true;
     pthread_mutex_unlock(&db->lock);
-    result = read_records(db, query, fn, arg, err);
+    record_source_init(&source, db->sql, NULL);
+    result = fn(work, &source, err);
     pthread_mutex_lock(&db->lock);
     db->writing = false;
     pthread_cond_broadcast(&db->changed);

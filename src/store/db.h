@@ -48,7 +48,8 @@ void db_batch_free(struct db_batch *batch);
 int db_open(const char *path, bool accept_loss, struct db **ret, struct err *err);
 /* After loading: ERR_INVALID where the newest object is older than what was promised. */
 int db_check_promise(struct db *db, int64_t revision, struct err *err);
-const char *db_id(const struct db *db); /* a UUID, made with the file; borrowed */
+const char *db_path(const struct db *db); /* NULL: it is no file; borrowed */
+const char *db_id(const struct db *db);   /* a UUID, made with the file; borrowed */
 /* On a disk in memory (disk.h): db_start starts no thread; what is submitted waits for db_wait. */
 struct store_disk;
 void db_open_disk(struct store_disk *disk, struct db **ret);
@@ -90,8 +91,7 @@ struct store_limits;
 void db_tidy(struct db *db, const struct store_limits *limits);
 /* Waits until nothing is being written or waits to be. */
 void db_wait(struct db *db);
-/* Once the connection is free, in the caller's thread. */
-struct record;
-struct record_query;
-int db_records(struct db *db, const struct record_query *query,
-               bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err);
+/* Lets fn read in the caller's thread once the connection is free. */
+struct record_source;
+int db_read(struct db *db, int (*fn)(void *work, struct record_source *source, struct err *err), void *work,
+            struct err *err);

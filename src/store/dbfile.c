@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 
 #define APPLICATION_ID  0x42657274 /* "Bert": tells Berth's files from others' */
-#define BUSY_MS         10000      /* somebody else looks into the file, or copies it */
 #define CHECK_BYTES_MAX (16 << 20) /* larger files are not checked at start: it would take too long */
 
 /* migrations[n] brings version n to n + 1. Never change one that was released. */
@@ -64,11 +63,15 @@ static const char *const migrations[] = {
     "  WHERE doc ->> '$.kind' IN ('Pod', 'Job', 'TrainingJob', 'Task')"
     "  AND doc ->> '$.metadata.annotations.\"berth.dev/user\"' IS NULL;"
     "UPDATE rev SET sum = row_sum(rv, kind, removed, prev, doc);",
+    /* Finished jobs are found by name and by how they ended, spans by their end. */
+    "CREATE INDEX record_by_name ON record (" RECORD_NAME_SQL ", time) WHERE type = 7;"
+    "CREATE INDEX record_by_tag ON record (tag, time) WHERE type = 7;"
+    "CREATE INDEX record_by_end ON record (until) WHERE type = 2;",
 };
 _Static_assert(ARRAY_LEN(migrations) == STORE_SCHEMA_VERSION, "one migration a version");
 
 /* cache_size holds the pages of one transaction, not the database: objects are read from memory.
- * The log is copied into the file every 1000 pages (8 MB), so that no single commit pays for much. */
+ * The log is copied into the file every 1000 pages (8 MB), so that no single commit pays for much (db.c). */
 static const char *const settings[] = {
     "PRAGMA page_size = 8192",    "PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",  "PRAGMA cache_size = -2048",        "PRAGMA wal_autocheckpoint = 1000",
@@ -229,7 +232,7 @@ static int open_file(const char *path, sqlite3 *sql, struct err *err)
     bool unclean = left_unclean(path);
 
     sqlite3_extended_result_codes(sql, 1);
-    sqlite3_busy_timeout(sql, BUSY_MS);
+    sqlite3_busy_timeout(sql, DBFILE_BUSY_MS);
     dbsum_functions(sql);
     if (exec_all(sql, err) < 0) {
         if (err && err->code == ERR_CONFLICT)
@@ -239,6 +242,25 @@ static int open_file(const char *path, sqlite3 *sql, struct err *err)
     if ((unclean && quick_check(sql, err) < 0) || migrate(sql, err) < 0)
         return err_prefix(err, "open '%s'", path);
     make_shrinkable(sql);
+    return 0;
+}
+
+int dbfile_open_reader(const char *path, sqlite3 **ret, struct err *err)
+{
+    static const char *const reader[] = {"PRAGMA query_only = ON", "PRAGMA cache_size = -1024"};
+    sqlite3 *sql = NULL;
+    int result = 0;
+
+    if (sqlite3_open_v2(path, &sql, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK)
+        result = dbfile_error(sql, err, "open");
+    sqlite3_busy_timeout(sql, DBFILE_BUSY_MS);
+    for (size_t i = 0; i < ARRAY_LEN(reader) && result == 0; i++)
+        result = exec(sql, reader[i], err);
+    if (result < 0) {
+        dbfile_close(sql);
+        return err_prefix(err, "'%s'", path);
+    }
+    *ret = sql;
     return 0;
 }
 

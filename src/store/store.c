@@ -16,6 +16,7 @@
 #include "store/db.h"
 #include "store/disk_internal.h"
 #include "store/index.h"
+#include "store/reader.h"
 #include "store/values.h"
 #include "store/window.h"
 
@@ -65,6 +66,7 @@ struct store {
     struct loop *loop;
     struct loop_io *io;
     struct db *db;
+    struct reader *reader;
     struct store_disk *disk;      /* NULL: a file */
     struct loop_timer *disk_done; /* a commit that takes time */
     struct index *index;
@@ -280,10 +282,31 @@ int64_t store_record(struct store *store, const struct record *record)
     return seq;
 }
 
+int store_read(struct store *store, const char *person, store_read_fn fn, store_read_done done,
+               void (*drop)(void *work), void *owner, void *work, struct store_read **ret, struct err *err)
+{
+    return reader_start(store->reader, person, fn, done, drop, owner, work, ret, err);
+}
+
+struct records_here {
+    const struct record_query *query;
+    bool (*fn)(void *arg, const struct record *record);
+    void *arg;
+};
+
+static int read_here(void *work, struct record_source *source, struct err *err)
+{
+    struct records_here *here = work;
+
+    return records_read(source, here->query, here->fn, here->arg, err);
+}
+
 int store_records(struct store *store, const struct record_query *query,
                   bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err)
 {
-    return db_records(store->db, query, fn, arg, err);
+    struct records_here here = {query, fn, arg};
+
+    return db_read(store->db, read_here, &here, err);
 }
 
 void store_tidy(struct store *store, const struct store_limits *limits)
@@ -635,6 +658,7 @@ static int open_path(const char *path, bool accept_loss, struct loop *loop, stru
         return -1;
     }
     store->io = loop_io_new(loop, db_event_fd(store->db), EPOLLIN, store_on_done, store);
+    store->reader = reader_new(loop, store->db);
     trim(store);
     *ret = store;
     return 0;
@@ -677,6 +701,7 @@ int store_open_disk(struct store_disk *disk, struct loop *loop, struct store **r
         return -1;
     }
     store->disk_done = loop_timer_new(loop, store_on_disk_done, store);
+    store->reader = reader_new(loop, store->db);
     trim(store);
     *ret = store;
     return 0;
@@ -731,6 +756,7 @@ static void store_free(struct store *store)
 {
     loop_io_free(store->io);
     loop_timer_free(store->disk_done);
+    reader_free(store->reader);
     db_close(store->db);
     if (store->turn)
         store->turn->store = NULL;

@@ -20,7 +20,7 @@
 
 #define STORE_WINDOW_CHANGES 20000      /* changes kept for watches that resume */
 #define STORE_WINDOW_BYTES   (12 << 20) /* and at most this much text of superseded states */
-#define STORE_SCHEMA_VERSION 4
+#define STORE_SCHEMA_VERSION 5
 
 struct store;
 
@@ -133,14 +133,38 @@ int64_t store_record(struct store *store, const struct record *record);
 struct record_query {
     enum record_type type;
     const char *job, *user, *tag; /* NULL: any */
+    const char *name, *ns;        /* of finished jobs (RECORD_JOB): their document's; NULL: any */
     int64_t from_ms, to_ms;       /* of time, or (spans) overlapping; 0: no bound */
-    int64_t before_seq;           /* 0: no bound */
+    struct {
+        int64_t time_ms, seq;
+    } after; /* behind this record, in the order of the query; seq 0: from the first */
     bool newest_first;
-    size_t limit; /* 0: RECORDS_LIMIT */
+    size_t limit; /* 0: all */
 };
-#define RECORDS_LIMIT 100000
-/* Reads the disk, after waiting for a commit under way; what this turn has written is not there yet. fn
- * returns false to end it; the record is borrowed for the call. */
+/* Records of one job come in the order of seq, others by time, then seq. Spans of a time (from_ms) come by
+ * their end, open ones first, whatever newest_first says. fn returns false to end it; the record is borrowed
+ * for the call. ERR_UNAVAILABLE: the read was stopped. */
+struct record_source;
+int records_read(struct record_source *source, const struct record_query *query,
+                 bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err);
+
+/* Reads in a thread: the loop does not wait for the disk. What is committed is seen, and nothing else. Reads
+ * of one person come one after another; STORE_READERS run at a time. */
+#define STORE_READERS      2
+#define STORE_READS_PERSON 128  /* reads of one person that wait */
+#define STORE_READS_MAX    1024 /* of all */
+struct store_read;
+typedef int (*store_read_fn)(void *work, struct record_source *source,
+                             struct err *err);                                   /* touches work alone */
+typedef void (*store_read_done)(void *owner, void *work, const struct err *err); /* err NULL: success */
+/* fn in a thread, then done from the loop, which frees work. ERR_LIMIT: too many wait; work stays the
+ * caller's. */
+int store_read(struct store *store, const char *person, store_read_fn fn, store_read_done done,
+               void (*drop)(void *work), void *owner, void *work, struct store_read **ret, struct err *err);
+/* Done does not come any more: work is dropped, now or in its thread, where it ends soon. */
+void store_read_cancel(struct store_read *read); /* NULL is fine */
+/* Reads in the caller's thread, after waiting for a commit under way; what this turn has written is not there
+ * yet. For the start, when nobody waits for the loop, and for tests. */
 int store_records(struct store *store, const struct record_query *query,
                   bool (*fn)(void *arg, const struct record *record), void *arg, struct err *err);
 

@@ -1,16 +1,14 @@
 """What another system can hold up does not hold up the daemon: a silent name server, a file server that is away, a
 directory service that does not answer."""
 
-import contextlib
 import os
 import subprocess
-import threading
-import time
 
 import pytest
 
 import hanging_fs
 import harness
+from pulse import Pulse
 
 # Names under .silent are asked for ever; accounts as well, while a file is there.
 HANG = r"""
@@ -49,38 +47,6 @@ def server(tmp_path_factory):
     with harness.Daemon(folder, "--gpus", "1x8000", env=env) as daemon:
         daemon.hang = folder / "hang"
         yield daemon
-
-
-class Pulse:
-    """Asks /healthz again and again over one connection until it is left."""
-
-    def __init__(self, server):
-        self.server, self.times, self.over = server, [], threading.Event()
-        self.thread = threading.Thread(target=self.run)
-
-    def run(self):
-        with contextlib.closing(self.server.connect("http", timeout=60)) as link:
-            while not self.over.is_set():
-                start = time.monotonic()
-                link.request("GET", "/healthz")
-                assert link.getresponse().read() == b"ok"
-                self.times.append(time.monotonic() - start)
-                self.over.wait(0.002)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, kind, *_):
-        if not kind:
-            harness.wait(lambda: len(self.times) > 100, "the daemon answers")
-        self.over.set()
-        self.thread.join()
-
-    def check(self):
-        """One of a hundred may be the machine's doing, a hang is not."""
-        assert sorted(self.times)[int(len(self.times) * 0.99)] < 0.05 * harness.PATIENCE
-        assert max(self.times) < 0.5 * harness.PATIENCE
 
 
 @pytest.mark.plain  # about times

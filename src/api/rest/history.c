@@ -1,80 +1,113 @@
 /* Finished jobs, as JSON or CSV, and who used how much. */
-#include "api/rest/rest.h"
+#include "api/rest/past.h"
+#include "api/share.h"
 #include "base/clock.h"
-#include "queue/queue.h"
 
-#define STATES_MAX  16
-#define USAGE_MS    (INT64_C(28) * 86400 * 1000) /* when no from= is given */
-#define CSV_PAGES   100                          /* of QUEUE_HISTORY_MAX jobs each, in one CSV answer */
-#define CSV_COLUMNS ARRAY_LEN(csv_columns)
+#define STATES_MAX 16
+#define USAGE_MS   (INT64_C(28) * 86400 * 1000) /* when no from= is given */
+#define CURSOR_MAX 48
+#define UNSENT_MAX (1 << 20) /* bytes of a CSV that the client has not read: the rest waits */
 
-static const char *const csv_columns[] = {
-    "id",          "kind",     "namespace",   "name",          "user",          "state",      "reason",
-    "priority",    "gpus",     "memoryMiB",   "submitted",     "started",       "finished",   "epochsDone",
-    "epochsTotal", "restarts", "lostSeconds", "peakMemoryMiB", "waitedSeconds", "ranSeconds", "gpuHours",
-    "image"};
+/* ---- CSV: a page is read, sent, and the next one read when the client has taken most of it ---- */
 
-/* Quoted where needed; text that a spreadsheet would take for a formula gets a ' before it. */
-static void csv_cell(struct buf *out, const struct json *value)
+struct csv {
+    struct call *call;
+    struct queue_history_query query;
+    size_t left; /* lines that are still wanted; 0: all */
+    struct queue_past *read;
+    char after[CURSOR_MAX];
+    bool begun;
+};
+
+static void csv_next(struct csv *csv);
+
+static void csv_on_gone(struct http_req *req)
 {
-    struct str text = json_str(value);
+    struct csv *csv = req->user;
 
-    if (!text.s) {
-        if (value && !json_is(value, JSON_NULL))
-            json_write(out, value);
+    queue_past_cancel(TAKE_PTR(csv->read));
+    http_abandon(req);
+}
+
+static void csv_on_drain(struct http_req *req)
+{
+    csv_next(req->user);
+}
+
+static void csv_fail(struct csv *csv, const struct err *err)
+{
+    csv->call->req->gone = NULL;
+    if (csv->begun)
+        http_abandon(csv->call->req); /* the client sees that it is not whole */
+    else
+        rest_past_fail(csv->call, err);
+}
+
+static void csv_begin(struct csv *csv)
+{
+    static const struct http_header headers[] = {{"Cache-Control", "no-store"}};
+    CLEANUP(buf_done) struct buf head = {0};
+
+    csv->begun = true;
+    http_stream_begin(csv->call->req, 200, "text/csv; charset=utf-8", headers, ARRAY_LEN(headers));
+    queue_history_csv_head(&head);
+    http_stream_write(csv->call->req, buf_view(&head));
+}
+
+static void csv_on_page(void *arg, struct queue_answer *answer, const struct err *err)
+{
+    struct csv *csv = arg;
+    struct http_req *req = csv->call->req;
+    bool more = answer->next && (!csv->left || csv->left > answer->count);
+
+    csv->read = NULL;
+    if (err) {
+        csv_fail(csv, err);
         return;
     }
-    buf_putc(out, '"');
-    if (text.len && strchr("=+-@\t\r", text.s[0]))
-        buf_putc(out, '\'');
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.s[i] == '"')
-            buf_putc(out, '"');
-        buf_putc(out, text.s[i]);
+    if (!csv->begun)
+        csv_begin(csv);
+    http_stream_write(req, buf_view(&answer->text));
+    if (!more) {
+        req->gone = NULL;
+        http_stream_end(req);
+        return;
     }
-    buf_putc(out, '"');
+    if (csv->left)
+        csv->left -= answer->count;
+    snprintf(csv->after, sizeof(csv->after), "%s", answer->next);
+    csv->query.after = csv->after;
+    if (http_stream_unsent(req) > UNSENT_MAX)
+        http_stream_on_drain(req, csv_on_drain);
+    else
+        csv_next(csv);
 }
 
-static void csv_rows(struct buf *out, const struct json *jobs)
+static void csv_next(struct csv *csv)
 {
-    JSON_EACH(jobs, job) {
-        for (size_t i = 0; i < CSV_COLUMNS; i++) {
-            if (i)
-                buf_putc(out, ',');
-            csv_cell(out, json_get(job, csv_columns[i]));
-        }
-        buf_puts(out, "\r\n");
-    }
-}
-
-/* All pages up to the limit that was asked for. */
-static void reply_csv(struct call *call, struct queue_history_query *query)
-{
-    size_t left = query->limit ? query->limit : (size_t)CSV_PAGES * QUEUE_HISTORY_MAX;
-    struct buf text = {0};
+    struct queue_reader reader = {share_person(csv->call), csv_on_page, csv};
+    struct queue_past *read = NULL;
     struct err err = {0};
 
-    for (size_t i = 0; i < CSV_COLUMNS; i++)
-        buf_printf(&text, "%s%s", i ? "," : "", csv_columns[i]);
-    buf_puts(&text, "\r\n");
-    while (left > 0) {
-        struct json *doc;
-
-        query->limit = left < QUEUE_HISTORY_MAX ? left : QUEUE_HISTORY_MAX;
-        if (queue_history(call->api->config.queue, &call->who, query, call->arena, &doc, &err) < 0) {
-            buf_done(&text);
-            rest_fail_err(call, &err);
-            return;
-        }
-        csv_rows(&text, json_get(doc, "jobs"));
-        left -= query->limit;
-        query->after = json_get_string(doc, "next");
-        if (!query->after)
-            break;
-    }
-    call->no_store = true;
-    call_reply(call, 200, "text/csv; charset=utf-8", &text);
+    csv->query.limit = csv->left && csv->left < QUEUE_HISTORY_MAX ? csv->left : QUEUE_HISTORY_MAX;
+    if (queue_history(csv->call->api->config.queue, &csv->call->who, &csv->query, &reader, &read, &err) < 0)
+        csv_fail(csv, &err);
+    else if (read) /* else it has been answered */
+        csv->read = read;
 }
+
+static void reply_csv(struct call *call, const struct queue_history_query *query)
+{
+    struct csv *csv = arena_zalloc(call->arena, sizeof(*csv));
+
+    *csv = (struct csv){.call = call, .query = *query, .left = query->limit};
+    csv->query.csv = true;
+    call->req->user = csv;
+    call->req->gone = csv_on_gone;
+    csv_next(csv);
+}
+
+/* ---- asking ---- */
 
 static int read_query(struct call *call, struct queue_history_query *query)
 {
@@ -115,8 +148,9 @@ void rest_history(struct call *call, const char *id)
 {
     const char *format = query_string(call, "format");
     struct queue_history_query query;
+    struct queue_past *read = NULL;
     struct err err = {0};
-    struct json *doc;
+    int result;
 
     (void)id;
     if (!has_queue(call))
@@ -136,18 +170,19 @@ void rest_history(struct call *call, const char *id)
         return;
     }
     query.limit = query.limit < QUEUE_HISTORY_MAX ? query.limit : QUEUE_HISTORY_MAX;
-    if (queue_history(call->api->config.queue, &call->who, &query, call->arena, &doc, &err) < 0)
-        rest_fail_err(call, &err);
-    else
-        rest_reply(call, 200, doc);
+    call->at_once = true; /* all of it is on the disk */
+    result = queue_history(call->api->config.queue, &call->who, &query, rest_past_new(call, rest_past_reply),
+                           &read, &err);
+    rest_past_begun(call, result, read, &err);
 }
 
 void rest_usage(struct call *call, const char *id)
 {
     const char *by = query_string(call, "by");
     int64_t now = call->now / NSEC_PER_MSEC, from, to;
+    struct queue_past *read = NULL;
     struct err err = {0};
-    struct json *doc;
+    int result;
 
     (void)id;
     if (!has_queue(call))
@@ -155,13 +190,15 @@ void rest_usage(struct call *call, const char *id)
     if (*by && !streq(by, "week") && !streq(by, "day")) {
         failure_set(&call->failure, call->arena, 422, "Invalid", "by: must be week or day, not '%s'", by);
         rest_fail(call);
-    } else if (rest_query_time(call, "to", now, &to) < 0 ||
-               rest_query_time(call, "from", to - USAGE_MS, &from) < 0) {
-        rest_fail(call);
-    } else if (queue_usage(call->api->config.queue, from, to, streq(by, "day"), call->arena, &doc, &err) <
-               0) {
-        rest_fail_err(call, &err);
-    } else {
-        rest_reply(call, 200, doc);
+        return;
     }
+    if (rest_query_time(call, "to", now, &to) < 0 ||
+        rest_query_time(call, "from", to - USAGE_MS, &from) < 0) {
+        rest_fail(call);
+        return;
+    }
+    call->at_once = true; /* all of it is on the disk */
+    result = queue_usage(call->api->config.queue, from, to, streq(by, "day"),
+                         rest_past_new(call, rest_past_reply), &read, &err);
+    rest_past_begun(call, result, read, &err);
 }

@@ -1,7 +1,6 @@
 /* The cards: who is on them now, and who was. */
-#include "api/rest/rest.h"
+#include "api/rest/past.h"
 #include "base/clock.h"
-#include "queue/queue.h"
 
 #define TIMELINE_MS (INT64_C(6) * 3600 * 1000) /* when no from= is given */
 
@@ -39,17 +38,20 @@ void rest_nodes(struct call *call, const char *id)
 void rest_nodes_timeline(struct call *call, const char *id)
 {
     int64_t now = call->now / NSEC_PER_MSEC, from, to;
+    struct queue_past *read = NULL;
     struct err err = {0};
-    struct json *doc;
+    int result;
 
     (void)id;
     if (!has_queue(call))
         return;
     if (rest_query_time(call, "to", now, &to) < 0 ||
-        rest_query_time(call, "from", to - TIMELINE_MS, &from) < 0)
+        rest_query_time(call, "from", to - TIMELINE_MS, &from) < 0) {
         rest_fail(call);
-    else if (queue_timeline(call->api->config.queue, from, to, call->arena, &doc, &err) < 0)
-        rest_fail_err(call, &err);
-    else
-        rest_reply(call, 200, doc);
+        return;
+    }
+    call->at_once = true; /* all of it is on the disk */
+    result =
+        queue_timeline(call->api->config.queue, from, to, rest_past_new(call, rest_past_reply), &read, &err);
+    rest_past_begun(call, result, read, &err);
 }

@@ -2,9 +2,9 @@
  * judged by the queue itself; here paths and bodies become calls and errors become statuses. */
 #include "queue/queue.h"
 
-#include "api/rest/rest.h"
+#include "api/rest/past.h"
+#include "api/share.h"
 #include "base/yaml.h"
-#include "objects/train_options.h"
 
 #define STATES_MAX 16
 #define UNSENT_MAX (1 << 20) /* bytes of a list that the client has not read: the rest waits */
@@ -29,17 +29,70 @@ static void fail(struct call *call, const struct err *err)
     rest_fail(call);
 }
 
-int rest_queue_find(struct call *call, const char *id, const char **ret)
+/* What is to be done with a job, once it is known which one an address means. */
+struct meant {
+    struct queue_reader reader;
+    struct call *call;
+    struct queue_past *read;
+    const char *id, *uid; /* uid: in memory; NULL: it is not */
+    rest_job_fn fn;
+};
+
+static void meant_on_gone(struct http_req *req)
+{
+    struct meant *meant = req->user;
+
+    queue_past_cancel(TAKE_PTR(meant->read));
+    http_abandon(req);
+}
+
+static void meant_on_recalled(void *arg, struct queue_answer *answer, const struct err *err)
+{
+    struct meant *meant = arg;
+    struct call *call = meant->call;
+    const char *uid = answer->uid ? arena_strdup(call->arena, answer->uid) : meant->uid;
+    struct err none = {0};
+
+    call->req->gone = NULL;
+    if (err) {
+        rest_past_fail(call, err);
+    } else if (!uid) {
+        err_set(&none, ERR_NOT_FOUND, "there is no job '%s'", meant->id);
+        fail(call, &none);
+    } else {
+        meant->fn(call, meant->id, uid, answer->row ? json_copy(call->arena, answer->row) : NULL);
+    }
+}
+
+void rest_queue_with(struct call *call, const char *id, rest_job_fn fn)
 {
     struct queue *queue = need_queue(call);
+    struct queue_past *read = NULL;
+    const char *uid = NULL;
     struct err err = {0};
+    struct meant *meant;
 
     if (!queue)
-        return -1;
-    if (queue_find(queue, id, call->who.user, call->arena, ret, &err) == 0)
-        return 0;
-    fail(call, &err);
-    return -1;
+        return;
+    if (queue_find(queue, id, call->who.user, call->arena, &uid, &err) < 0 && err.code != ERR_NOT_FOUND) {
+        fail(call, &err);
+        return;
+    }
+    if (uid && !queue_is_past(queue, uid)) {
+        fn(call, id, uid, NULL);
+        return;
+    }
+    meant = arena_zalloc(call->arena, sizeof(*meant));
+    *meant = (struct meant){.call = call, .id = id, .uid = uid, .fn = fn};
+    meant->reader = (struct queue_reader){share_person(call), meant_on_recalled, meant};
+    call->req->user = meant;
+    call->req->gone = meant_on_gone;
+    if (queue_recall(queue, &call->who, uid ? uid : id, &meant->reader, &read, &err) < 0) {
+        call->req->gone = NULL;
+        rest_past_fail(call, &err);
+    } else if (read) {
+        meant->read = read;
+    }
 }
 
 /* "Running,Pending" as a NULL-terminated list in the arena; NULL: all. */
@@ -151,95 +204,89 @@ void rest_queue_list(struct call *call, const char *id)
     call_reply(call, 200, "application/json", &reply->first);
 }
 
-typedef int (*read_fn)(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-                       struct json **ret, struct err *err);
+void rest_queue_show(struct call *call, const char *id)
+{
+    struct queue *queue = need_queue(call);
+    struct queue_past *read = NULL;
+    struct err err = {0};
+    int result;
 
-static void read_one(struct call *call, const char *id, read_fn read)
+    if (!queue)
+        return;
+    result =
+        queue_show(queue, &call->who, id, call->who.user, rest_past_new(call, rest_past_reply), &read, &err);
+    rest_past_begun(call, result, read, &err);
+}
+
+static void why(struct call *call, const char *id, const char *uid, const struct json *last)
 {
     struct err err = {0};
     struct json *doc;
-    const char *uid;
 
-    if (rest_queue_find(call, id, &uid) < 0)
-        return;
-    if (read(call->api->config.queue, &call->who, uid, call->arena, &doc, &err) < 0)
+    (void)id;
+    if (queue_why(call->api->config.queue, &call->who, uid, last, call->arena, &doc, &err) < 0)
         fail(call, &err);
     else
         rest_reply(call, 200, doc);
 }
 
-/* With the command that would submit it again, where run-scheduler's options say all of it. */
-static int show(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
-                struct json **ret, struct err *err)
-{
-    CLEANUP(buf_done) struct buf text = {0};
-    const struct json *manifest;
-
-    if (queue_show(queue, who, uid, arena, ret, err) < 0)
-        return -1;
-    manifest = json_get(*ret, "manifest");
-    if (json_get_string(*ret, "command") || !streq(json_get_string(manifest, "kind"), "TrainingJob"))
-        return 0;
-    train_command_line(&text, json_get(manifest, "spec"), json_string_or(json_get(*ret, "name"), ""));
-    json_set(arena, *ret, "command", json_of_str(arena, buf_view(&text)));
-    return 0;
-}
-
-void rest_queue_show(struct call *call, const char *id)
-{
-    read_one(call, id, show);
-}
-
 void rest_queue_why(struct call *call, const char *id)
 {
-    read_one(call, id, queue_why);
+    rest_queue_with(call, id, why);
 }
 
 /* The job after an action. One that has gone with it is told by its id. */
-static void reply_job(struct call *call, int status, const char *uid)
+static void reply_job(struct call *call, int status, const char *uid, const struct json *last)
 {
     struct err err = {0};
     struct json *doc;
 
-    if (queue_job(call->api->config.queue, &call->who, uid, call->arena, &doc, &err) < 0) {
+    if (queue_job(call->api->config.queue, &call->who, uid, last, call->arena, &doc, &err) < 0) {
         doc = json_new_object(call->arena);
         json_set_string(call->arena, doc, "id", uid);
     }
     rest_reply(call, status, doc);
 }
 
-static void act(struct call *call, const char *id,
+static void act(struct call *call, const char *uid, const struct json *last,
                 int (*fn)(struct queue *queue, const struct identity *who, const char *uid, struct err *err))
 {
     struct err err = {0};
-    const char *uid;
 
-    if (rest_queue_find(call, id, &uid) < 0)
-        return;
     if (fn(call->api->config.queue, &call->who, uid, &err) < 0)
         fail(call, &err);
     else
-        reply_job(call, 200, uid);
+        reply_job(call, 200, uid, last);
+}
+
+static void cancel(struct call *call, const char *id, const char *uid, const struct json *last)
+{
+    (void)id;
+    act(call, uid, last, queue_cancel);
+}
+
+static void claim(struct call *call, const char *id, const char *uid, const struct json *last)
+{
+    (void)id;
+    act(call, uid, last, queue_claim);
 }
 
 void rest_queue_cancel(struct call *call, const char *id)
 {
-    act(call, id, queue_cancel);
+    rest_queue_with(call, id, cancel);
 }
 
 void rest_queue_claim(struct call *call, const char *id)
 {
-    act(call, id, queue_claim);
+    rest_queue_with(call, id, claim);
 }
 
-void rest_queue_priority(struct call *call, const char *id)
+static void set_priority(struct call *call, const char *id, const char *uid, const struct json *last)
 {
     struct err err = {0};
     struct json *doc, *value;
-    const char *uid;
 
-    if (rest_queue_find(call, id, &uid) < 0)
-        return;
+    (void)id;
     if (queue_check_change(call->api->config.queue, &call->who, uid, &err) < 0) {
         fail(call, &err);
         return;
@@ -258,20 +305,30 @@ void rest_queue_priority(struct call *call, const char *id)
     if (queue_set_priority(call->api->config.queue, &call->who, uid, (int32_t)value->integer, &err) < 0)
         fail(call, &err);
     else
-        reply_job(call, 200, uid);
+        reply_job(call, 200, uid, last);
+}
+
+void rest_queue_priority(struct call *call, const char *id)
+{
+    rest_queue_with(call, id, set_priority);
+}
+
+static void rerun(struct call *call, const char *id, const char *uid, const struct json *last)
+{
+    struct err err = {0};
+    const char *made;
+
+    (void)id;
+    (void)last;
+    if (queue_rerun(call->api->config.queue, &call->who, uid, call->arena, &made, &err) < 0)
+        fail(call, &err);
+    else
+        reply_job(call, 201, made, NULL);
 }
 
 void rest_queue_rerun(struct call *call, const char *id)
 {
-    struct err err = {0};
-    const char *uid, *made;
-
-    if (rest_queue_find(call, id, &uid) < 0)
-        return;
-    if (queue_rerun(call->api->config.queue, &call->who, uid, call->arena, &made, &err) < 0)
-        fail(call, &err);
-    else
-        reply_job(call, 201, made);
+    rest_queue_with(call, id, rerun);
 }
 
 /* ---- where rendered objects would stand ---- */
@@ -382,17 +439,14 @@ static void drop_nulls(struct json *value)
     }
 }
 
-void rest_old_describe(struct call *call, const char *id)
+static void describe(struct call *call, const char *id, const char *uid, const struct json *last)
 {
     struct queue *queue = call->api->config.queue;
     const struct object *object;
     struct err err = {0};
     struct json *doc, *job;
     struct buf text = {0};
-    const char *uid;
 
-    if (rest_queue_find(call, id, &uid) < 0)
-        return;
     if (!queue_may(queue, &call->who, uid, false)) {
         failure_set(&call->failure, call->arena, 403, "Forbidden",
                     "only the owner and admins see what a pod is made of");
@@ -400,7 +454,7 @@ void rest_old_describe(struct call *call, const char *id)
         return;
     }
     object = store_by_uid(call->store, uid);
-    if (!object || queue_job(queue, &call->who, uid, call->arena, &job, &err) < 0) {
+    if (!object || queue_job(queue, &call->who, uid, last, call->arena, &job, &err) < 0) {
         failure_set(&call->failure, call->arena, 404, "NotFound", "there is no pod \"%s\"", id);
         rest_fail(call);
         return;
@@ -414,4 +468,9 @@ void rest_old_describe(struct call *call, const char *id)
     call_write_yaml(&text, job);
     call->no_store = true;
     call_reply(call, 200, "text/plain; charset=utf-8", &text);
+}
+
+void rest_old_describe(struct call *call, const char *id)
+{
+    rest_queue_with(call, id, describe);
 }

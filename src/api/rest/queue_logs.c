@@ -233,7 +233,7 @@ static bool is_over(struct logs *l, struct arena *arena)
     static const char *const states[] = {"Succeeded", "Failed", "Cancelled"};
     struct json *row = NULL;
 
-    if (queue_job(l->call->api->config.queue, NULL, l->uid, arena, &row, NULL) < 0)
+    if (queue_job(l->call->api->config.queue, NULL, l->uid, NULL, arena, &row, NULL) < 0)
         return true;
     for (size_t i = 0; i < ARRAY_LEN(states); i++)
         if (streq(json_get_string(row, "state"), states[i]))
@@ -296,21 +296,21 @@ static void read_options(struct logs *l, const struct object *pod)
 }
 
 /* Work of which no object is left: by its record. */
-static bool was_theirs(struct call *call, const char *uid)
+static bool was_theirs(struct call *call, const char *uid, const struct json *last)
 {
     struct json *row = NULL;
 
     return access_is_admin(&call->who) ||
-           (queue_job(call->api->config.queue, &call->who, uid, call->arena, &row, NULL) == 0 &&
+           (queue_job(call->api->config.queue, &call->who, uid, last, call->arena, &row, NULL) == 0 &&
             json_bool(json_get(row, "mine")));
 }
 
 /* A pod's log as the Kubernetes API would give it; what is left of pods that have gone, to who may end the
  * job, or could have. */
-static bool may_read(struct call *call, const char *uid, const struct object *pod)
+static bool may_read(struct call *call, const char *uid, const struct object *pod, const struct json *last)
 {
     if (!pod && !store_by_uid(call->store, uid))
-        return was_theirs(call, uid);
+        return was_theirs(call, uid, last);
     if (!queue_may(call->api->config.queue, &call->who, uid, !pod))
         return false;
     return !pod || access_allowed(call->registry, &call->who,
@@ -322,23 +322,17 @@ static bool may_read(struct call *call, const char *uid, const struct object *po
                                                    .path = ""});
 }
 
-void rest_queue_logs(struct call *call, const char *id)
+static void logs_begin(struct call *call, const char *id, const char *uid, const struct json *last)
 {
     struct logs *l = arena_zalloc(call->arena, sizeof(*l));
-    const char *uid, *path, *tail = query_string(call, "tail");
-    const struct object *pod;
+    const char *path, *tail = query_string(call, "tail");
+    const struct object *pod = find_pod(call, uid, call->arena);
 
+    (void)id;
     *l = (struct logs){.call = call, .ops = call->api->config.pod_ops, .fd = -1, .tail = -1};
-    if (*tail && (!str_to_int(str_from(tail), &l->tail) || l->tail < 0)) {
-        failure_set(&call->failure, call->arena, 422, "Invalid", "tail: must be a number of lines, not '%s'",
-                    tail);
-        rest_fail(call);
-        return;
-    }
-    if (rest_queue_find(call, id, &uid) < 0)
-        return;
-    pod = find_pod(call, uid, call->arena);
-    if (!may_read(call, uid, pod)) {
+    if (*tail)
+        str_to_int(str_from(tail), &l->tail);
+    if (!may_read(call, uid, pod, last)) {
         failure_set(&call->failure, call->arena, 403, "Forbidden",
                     "the log is for the job's owner and for admins");
         rest_fail(call);
@@ -355,4 +349,18 @@ void rest_queue_logs(struct call *call, const char *id)
     call->req->gone = queue_logs_on_gone;
     if (l->fd < 0 || l->tail < 0 || open_pod(l, false) < 0)
         begin_file(l);
+}
+
+void rest_queue_logs(struct call *call, const char *id)
+{
+    const char *tail = query_string(call, "tail");
+    int64_t lines = 0;
+
+    if (*tail && (!str_to_int(str_from(tail), &lines) || lines < 0)) {
+        failure_set(&call->failure, call->arena, 422, "Invalid", "tail: must be a number of lines, not '%s'",
+                    tail);
+        rest_fail(call);
+        return;
+    }
+    rest_queue_with(call, id, logs_begin);
 }

@@ -139,7 +139,7 @@ static void send_change(struct rest_stream *s, const struct queue_change *change
         struct json *job;
         struct err err = {0};
 
-        if (queue_job(queue, &s->call->who, change->upsert[i], &arena, &job, &err) == 0)
+        if (queue_job(queue, &s->call->who, change->upsert[i], NULL, &arena, &job, &err) == 0)
             json_push(&arena, upsert, *job);
     }
     for (size_t i = 0; i < change->remove_len; i++)

@@ -50,8 +50,11 @@ void rest_queue_claim(struct call *call, const char *id);
 void rest_queue_rerun(struct call *call, const char *id);
 void rest_old_state(struct call *call, const char *id);
 void rest_old_describe(struct call *call, const char *id);
-/* The uid that an address names. */
-int rest_queue_find(struct call *call, const char *id, const char **ret);
+/* Goes on with fn when it is known which job an address names: at once where that is in memory, else when a
+ * thread has looked into the record log. id: what was asked for; last: the last row of a job that is over, in
+ * the call's arena; NULL: it is not, or has none. */
+typedef void (*rest_job_fn)(struct call *call, const char *id, const char *uid, const struct json *last);
+void rest_queue_with(struct call *call, const char *id, rest_job_fn fn);
 /* Adds to the answer of a dry run where the first of these objects that would queue would stand. */
 void rest_queue_estimate(struct call *call, struct str yaml, const char *ns, struct json *answer);
 /* nodes.c */

@@ -82,7 +82,7 @@ static void answer_job(struct call *call, const struct err *failed)
     if (s->train->config.queue)
         queue_see(s->train->config.queue, s->uid);
     if (!s->train->config.queue ||
-        queue_job(s->train->config.queue, &call->who, s->uid, call->arena, &job, &err) < 0) {
+        queue_job(s->train->config.queue, &call->who, s->uid, NULL, call->arena, &job, &err) < 0) {
         job = json_new_object(call->arena);
         json_set_string(call->arena, job, "id", s->uid);
         json_set_string(call->arena, job, "kind", "TrainingJob");

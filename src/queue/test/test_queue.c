@@ -175,16 +175,31 @@ static int teardown(void **state)
 }
 
 /* The job as GET /v1/queue/ID has it. */
+struct told {
+    struct arena *arena;
+    struct json *doc;
+};
+
+static void take_answer(void *arg, struct queue_answer *answer, const struct err *err)
+{
+    struct told *told = arg;
+
+    if (err)
+        fail_msg("%s", err->msg);
+    assert_int_equal(json_parse(buf_view(&answer->text), told->arena, &told->doc, NULL, NULL), 0);
+}
+
 static struct json *show(struct fixture *f, const char *id)
 {
+    struct told told = {.arena = &f->arena};
+    struct queue_reader reader = {"admin", take_answer, &told};
+    struct queue_past *past;
     struct err err = {0};
-    struct json *row = NULL;
-    const char *uid = NULL;
 
-    if (queue_find(f->queue, id, NULL, &f->arena, &uid, &err) < 0 ||
-        queue_show(f->queue, &f->admin, uid, &f->arena, &row, &err) < 0)
+    if (queue_show(f->queue, &f->admin, id, NULL, &reader, &past, &err) < 0)
         fail_msg("%s: %s", id, err.msg);
-    return row;
+    assert_null(past); /* the store is in memory */
+    return told.doc;
 }
 
 static void assert_state(struct fixture *f, const char *id, const char *state)
@@ -361,10 +376,12 @@ static void test_a_pod_that_ended_while_the_daemon_was_away(void **state)
 static size_t history_len(struct fixture *f)
 {
     struct queue_history_query query = {0};
-    struct json *out = NULL;
+    struct told told = {.arena = &f->arena};
+    struct queue_reader reader = {"admin", take_answer, &told};
+    struct queue_past *past;
 
-    assert_int_equal(queue_history(f->queue, NULL, &query, &f->arena, &out, NULL), 0);
-    return json_len(json_get(out, "jobs"));
+    assert_int_equal(queue_history(f->queue, NULL, &query, &reader, &past, NULL), 0);
+    return json_len(json_get(told.doc, "jobs"));
 }
 
 #define JOB                                                                                                  \
@@ -903,16 +920,12 @@ static void test_a_dry_run_leaves_nothing(void **state)
 static void test_why_is_answered_for_a_record_of_an_older_berth(void **state)
 {
     struct fixture *f = *state;
-    struct record record = {.type = RECORD_JOB,
-                            .time_ms = 1000,
-                            .job = "before",
-                            .user = "ann",
-                            .doc = STR("{\"name\":\"b\",\"namespace\":\"default\",\"state\":\"Succeeded\"}")};
-    struct json *why = NULL;
+    struct json *why = NULL, *last = NULL;
 
-    store_record(f->store, &record);
-    settle(f);
-    assert_int_equal(queue_why(f->queue, &f->admin, "before", &f->arena, &why, NULL), 0);
+    assert_int_equal(json_parse(STR("{\"name\":\"b\",\"namespace\":\"default\",\"state\":\"Succeeded\"}"),
+                                &f->arena, &last, NULL, NULL),
+                     0);
+    assert_int_equal(queue_why(f->queue, &f->admin, "before", last, &f->arena, &why, NULL), 0);
     assert_true(json_is(json_get(why, "startLow"), JSON_NULL));
 }
 
@@ -937,10 +950,12 @@ static void test_the_ports_of_queued_jobs_are_known(void **state)
 
 static size_t points_of_first_card(struct fixture *f)
 {
-    struct json *timeline = NULL;
+    struct told told = {.arena = &f->arena};
+    struct queue_reader reader = {"admin", take_answer, &told};
+    struct queue_past *past;
 
-    assert_int_equal(queue_timeline(f->queue, 1, INT64_MAX, &f->arena, &timeline, NULL), 0);
-    return json_len(json_at(timeline, "utilization.0.points"));
+    assert_int_equal(queue_timeline(f->queue, 1, INT64_MAX, &reader, &past, NULL), 0);
+    return json_len(json_at(told.doc, "utilization.0.points"));
 }
 
 static void test_measurements_are_recorded_after_the_clock_was_set_back(void **state)

@@ -602,7 +602,8 @@ static void test_work_without_an_owner_becomes_the_admins(void **state)
 
     store_put(f->store, make_object(KIND_POD, store_next_revision(f->store), "a", "p", NULL, NULL, 1));
     settle(f);
-    sql_on_closed(f, "PRAGMA user_version = 3");
+    sql_on_closed(f, "DROP INDEX record_by_name; DROP INDEX record_by_tag; DROP INDEX record_by_end;"
+                     "PRAGMA user_version = 3");
     fixture_open(f);
     pod = store_get(f->store, KIND_POD, "a", "p");
     assert_non_null(pod);

@@ -20,13 +20,22 @@ void tell_submit(struct world *world, struct act act)
     world_act(world, &act);
 }
 
+static void take_row(void *arg, struct queue_answer *answer, const struct err *err)
+{
+    struct json **row = arg;
+
+    if (!err)
+        json_parse(buf_view(&answer->text), next_arena(), row, NULL, NULL);
+}
+
 const struct json *tell_row(struct world *world, int64_t number)
 {
     const struct world_job *job = world_job(world, number);
     struct json *row = NULL;
-    struct err err = {0};
+    struct queue_reader reader = {"tell", take_row, &row};
+    struct queue_past *past; /* the store has no file: it is told at once */
 
-    if (!job || !*job->uid || queue_show(world->queue, NULL, job->uid, next_arena(), &row, &err) < 0)
+    if (!job || !*job->uid || queue_show(world->queue, NULL, job->uid, NULL, &reader, &past, NULL) < 0)
         return NULL;
     return row;
 }
