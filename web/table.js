@@ -14,11 +14,12 @@ export class VirtualTable {
     this.items = [];
     this.offsets = [0];
     this.rows = new Map();
+    this.shown = 0; /* columns */
     this.spare = []; /* rows that went out of sight, for those that come into it */
     this.active = null; /* key of the row that Tab reaches */
     this.head = h('thead', {role: 'rowgroup'}, h('tr', {role: 'row', 'aria-rowindex': 1}, columns.map((c) =>
       h('th', {role: 'columnheader', scope: 'col', class: `c-${c.key} ${c.class || ''}`, title: c.label}, c.title))));
-    this.topPad = h('tr', {role: 'presentation', class: 'pad', 'aria-hidden': 'true'}, h('td', {colspan: columns.length}));
+    this.topPad = h('tr', {role: 'presentation', class: 'pad', 'aria-hidden': 'true'}, h('td'));
     this.endPad = this.topPad.cloneNode(true);
     this.body = h('tbody', {role: 'rowgroup'}, this.topPad, this.endPad);
     this.table = h('table', {role: 'grid', class: 'grid', 'aria-label': options.label, 'aria-colcount': columns.length}, this.head, this.body);
@@ -27,11 +28,19 @@ export class VirtualTable {
     this.body.addEventListener('keydown', (e) => this.#key(e));
     this.body.addEventListener('click', (e) => this.#click(e));
     this.body.addEventListener('focusin', (e) => { const tr = e.target.closest('tr[data-key]'); if (tr) this.#activate(tr.dataset.key); });
-    this.observer = new ResizeObserver(() => this.#schedule());
+    this.observer = new ResizeObserver(() => { this.#measure(); this.#schedule(); });
     this.observer.observe(this.node);
   }
 
   close() { this.observer.disconnect(); }
+
+  /* Narrow screens have fewer columns: what spans more than there are would make new ones, with a share of the width. */
+  #measure() {
+    const shown = [...this.head.rows[0].cells].filter((th) => getComputedStyle(th).display !== 'none').length || 1;
+    if (shown === this.shown) return;
+    this.shown = shown;
+    for (const tr of [this.topPad, this.endPad, ...this.body.querySelectorAll('tr.group')]) tr.firstChild.colSpan = shown;
+  }
 
   set(items) {
     this.items = items;
@@ -106,7 +115,7 @@ export class VirtualTable {
     const tr = h('tr', {role: 'row', 'data-key': item.key, css: {height: `${item.height}px`}});
     if (item.group) {
       tr.className = 'group';
-      tr.append(h('th', {role: 'rowheader', scope: 'rowgroup', colspan: this.columns.length}));
+      tr.append(h('th', {role: 'rowheader', scope: 'rowgroup', colspan: this.shown || this.columns.length}));
       return tr;
     }
     for (const c of this.columns) {

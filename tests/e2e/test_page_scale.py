@@ -45,6 +45,40 @@ def note(**figures):
             out.write(json.dumps(figures) + "\n")
 
 
+# What a column needs at least, in pixels: less can be shown, but not read.
+READABLE = {"job": 110, "reason": 130, "eta": 80, "user": 60}
+CUT = """
+    const rows = [...document.querySelectorAll('tr[data-key]:not(.group)')];
+    const seen = (n) => n.offsetParent !== null && n.getBoundingClientRect().width > 0;
+    const cut = rows.flatMap((tr) => [...tr.cells].filter((td) => seen(td) && /c-(pos|progress|state|age|prio|ord|gpus|eta)/.test(td.className)
+        && td.scrollWidth > td.clientWidth).map((td) => `${td.className}: ${td.innerText}`));
+    const widths = Object.fromEntries([...rows[0].cells].filter(seen).map((td) => [/c-(\\w+)/.exec(td.className)[1], Math.round(td.getBoundingClientRect().width)]));
+    return {cut: [...new Set(cut)].slice(0, 9), widths, wide: document.documentElement.scrollWidth - innerWidth}"""
+
+
+@pytest.mark.parametrize("width", [1920, 1440, 1280, 1024, 800, 390])
+@pytest.mark.parametrize("view", ["#/queue", "#/history"])
+def test_every_column_that_is_shown_can_be_read(browser, lab, width, view):
+    """Positions of four digits, epochs of three, long reasons: a column is whole, or it is not there."""
+    running = [i for i, job in lab.jobs.items() if job["state"] == "Running"][:3]
+    lab.touch(running, epochsDone=299, epochsTotal=300, progress=0.99, kind="TrainingJob")
+    browser.driver.set_window_size(width, 900)
+    try:
+        shown(browser, lab, view)
+        found = browser.js(CUT)
+        if view == "#/queue":
+            browser.js("const box = document.querySelector('.scroller'); box.scrollTop = box.scrollHeight")
+            browser.wait_js("return document.querySelectorAll('tr[data-key]').length > 5")
+            found["cut"] += browser.js(CUT)["cut"]
+    finally:
+        browser.driver.set_window_size(1400, 900)
+    assert found["cut"] == [] and found["wide"] <= 0, found
+    thin = {name: found["widths"][name] for name, least in READABLE.items() if found["widths"].get(name, least) < least}
+    assert thin == {}, found["widths"]
+    if view == "#/queue":
+        assert "reason" in found["widths"] and "job" in found["widths"], found
+
+
 def test_everything_together_is_small():
     files, _ = page_mock.embed.page(harness.ROOT / "web", page_mock.CHART)
     total = sum(len(gzip.compress(data, 9)) for data in files.values())
