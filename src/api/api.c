@@ -12,7 +12,11 @@
 #include "base/mem.h"
 #include "registry/access_table.h"
 
-#define EXPIRY_NSEC (2 * NSEC_PER_SEC) /* how exactly open streams end with their credential */
+#define LOG_MODULE     "api"
+
+#define FAILURES_MAX   20                 /* server errors of one second that are logged */
+#define PATH_MAX_SHOWN 256                /* bytes */
+#define EXPIRY_NSEC    (2 * NSEC_PER_SEC) /* how exactly open streams end with their credential */
 
 /* ---- what is open ---- */
 
@@ -29,10 +33,33 @@ static void live_ended(struct http_req *req)
         call->api->live = call->live_next;
 }
 
+/* An id that a user quotes is found in the log. */
+static void log_failure(struct call *call, int status)
+{
+    struct api *api = call->api;
+    int64_t second = clock_monotonic() / NSEC_PER_SEC;
+
+    if (second != api->failures_at) {
+        if (api->failures > FAILURES_MAX)
+            log_warn("%llu more server errors within a second",
+                     (unsigned long long)(api->failures - FAILURES_MAX));
+        api->failures_at = second;
+        api->failures = 0;
+    }
+    if (++api->failures > FAILURES_MAX)
+        return;
+    log_set_request(call->req->id);
+    log_warn("%s %.*s: %d: %s", call->req->method, PATH_MAX_SHOWN, call->req->path, status,
+             call->failure.message ? call->failure.message : http_status_text(status));
+    log_set_request(NULL);
+}
+
 static void api_on_answer(struct http_req *req, int status)
 {
     struct call *call = req->owner;
 
+    if (status >= 500)
+        log_failure(call, status);
     traffic_answered(call->api->traffic, &call->route, req->method, status, clock_monotonic() - call->began);
     call_audit(call, status);
 }

@@ -1,11 +1,13 @@
 #include "api/call.h"
 
+#include "api/rest/rest.h"
 #include "base/clock.h"
 #include "base/yaml.h"
 
 #define WARNINGS_MAX 64 /* headers of one answer */
 
 struct pending {
+    struct call *call;
     struct http_req *req;
     int status;
     const char *content_type;
@@ -64,6 +66,13 @@ static void add_headers(struct call *call, struct pending *pending)
             (struct http_header){"Retry-After", arena_printf(call->arena, "%d", call->failure.retry_after)};
 }
 
+/* call->failure as those expect it who ask there. */
+static struct json *failure_doc(const struct call *call)
+{
+    return starts_with(call->req->path, "/v1/") ? rest_failure(call, &call->failure)
+                                                : failure_to_json(&call->failure, call->arena);
+}
+
 static void send_pending(void *arg, const struct err *err)
 {
     struct pending *pending = arg;
@@ -72,9 +81,11 @@ static void send_pending(void *arg, const struct err *err)
     if (err) {
         struct failure failure = {0};
 
-        failure_from_err(&failure, pending->req->arena, err);
+        failure_from_err(&failure, pending->call->arena, err);
+        pending->call->failure = failure;
         buf_clear(&body);
-        json_write(&body, failure_to_json(&failure, pending->req->arena));
+        json_write(&body, failure_doc(pending->call));
+        buf_putc(&body, '\n');
         pending->status = failure.code;
         pending->content_type = "application/json";
         pending->header_count = 0;
@@ -87,6 +98,7 @@ void call_reply(struct call *call, int status, const char *content_type, struct 
 {
     struct pending *pending = arena_zalloc(call->arena, sizeof(*pending));
 
+    pending->call = call;
     pending->req = call->req;
     pending->status = status;
     pending->content_type = content_type;
@@ -129,7 +141,7 @@ void call_write_yaml(struct buf *out, struct json *doc)
 
 void call_fail(struct call *call)
 {
-    struct json *doc = failure_to_json(&call->failure, call->arena);
+    struct json *doc = failure_doc(call);
     const char *accept = http_req_header(call->req, "Accept");
     struct buf body = {0};
 

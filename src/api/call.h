@@ -58,6 +58,8 @@ struct api {
     char boot[9];      /* what ids of requests begin with */
     uint64_t requests;
     size_t live_count;
+    int64_t failures_at; /* the second in which the last server error was answered, and how many were */
+    uint64_t failures;
     struct traffic *traffic;
     struct loop_timer *expiry;
     uint64_t idempotency_made; /* keys remembered since start */

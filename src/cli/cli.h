@@ -135,6 +135,7 @@ struct reply {
     int status;
     struct json *doc; /* NULL: no JSON */
     struct str text;
+    const char *id; /* of the request, as the daemon's log has it; NULL: not told */
 };
 
 struct call {
@@ -155,7 +156,7 @@ int cli_send(struct cli *cli, const char *method, const char *target, const stru
              struct reply *ret);
 /* Prints the answer to a GET as it comes, from the daemon that was asked before. Returns an exit code. */
 int cli_print(struct cli *cli, const char *target);
-/* The sentence and the exit code of an answer that is no 2xx. */
+/* The sentence (of a server error with the request's id) and the exit code of an answer that is no 2xx. */
 const char *reply_message(struct cli *cli, const struct reply *reply);
 int reply_exit(const struct reply *reply);
 /* Says the sentence of a refusal with that body; the exit code, never CLI_OK. */

@@ -165,12 +165,20 @@ int cli_again(struct cli *cli, struct cli *ret)
     return code;
 }
 
-static bool is_json(const struct client_answer *answer)
+/* NULL: there is none. */
+static const char *answer_header(const struct client_answer *answer, const char *name)
 {
     for (size_t i = 0; i < answer->header_count; i++)
-        if (str_ieq(str_from(answer->headers[i].name), STR("Content-Type")))
-            return starts_with(answer->headers[i].value, "application/json");
-    return false;
+        if (str_ieq(str_from(answer->headers[i].name), str_from(name)))
+            return answer->headers[i].value;
+    return NULL;
+}
+
+static bool is_json(const struct client_answer *answer)
+{
+    const char *type = answer_header(answer, "Content-Type");
+
+    return type && starts_with(type, "application/json");
 }
 
 int cli_try(struct cli *cli, const struct call *call, struct reply *ret, struct err *err)
@@ -186,6 +194,7 @@ int cli_try(struct cli *cli, const struct call *call, struct reply *ret, struct 
 
     *ret = (struct reply){.status = answer.status};
     if (result == 0) {
+        ret->id = arena_strdup(&cli->arena, answer_header(&answer, "X-Request-Id"));
         ret->text = (struct str){
             arena_strndup(&cli->arena, answer.body.data ? answer.body.data : "", answer.body.len),
             answer.body.len};
@@ -219,12 +228,15 @@ int cli_ask(struct cli *cli, const struct call *call, struct reply *ret)
 const char *reply_message(struct cli *cli, const struct reply *reply)
 {
     const char *message = json_get_string(reply->doc, "message");
+    const char *id = reply->id ? reply->id : json_get_string(reply->doc, "requestId");
 
     if (!message)
         message = json_get_string(reply->doc, "error");
-    if (message && message[0])
+    if (!message || !message[0])
+        message = arena_printf(&cli->arena, "%s answered with status %d", cli->where, reply->status);
+    if (reply->status < 500 || !id)
         return message;
-    return arena_printf(&cli->arena, "%s answered with status %d", cli->where, reply->status);
+    return arena_printf(&cli->arena, "%s (request %s in berthd's log)", message, id);
 }
 
 int reply_exit(const struct reply *reply)

@@ -1,4 +1,5 @@
-/* berth doctor: one check a row of checks[]. A check never changes anything. */
+/* berth doctor: what the daemon that is talked to says of itself, and, where it is on this machine, one check
+ * a row of checks[]. A check never changes anything. */
 #include "base/buf.h"
 #include "base/file.h"
 #include "cli/cli.h"
@@ -37,6 +38,8 @@ struct check {
     const char *name;
     struct finding (*run)(struct cli *cli, const struct place *place, const char *detail);
     const char *detail;
+    const char *daemons; /* the daemon's own check of the same: its trouble comes first; NULL: it has none */
+    bool anywhere;       /* makes sense also where the daemon is on another machine */
 };
 
 extern char **environ;
@@ -89,64 +92,63 @@ static const char *program_output(struct cli *cli, const char *path, const char 
 
 /* ---- the checks ---- */
 
-static struct finding check_daemon(struct cli *cli, const struct place *place, const char *detail)
+/* Asks the daemon how it is: its finding about itself, and *ret the answer; NULL: there is none. */
+static struct finding ask_daemon(struct cli *cli, const struct place *place, const struct json **ret)
 {
     struct reply reply;
 
-    (void)detail;
+    *ret = NULL;
     if (!cli->server && !socket_answers(place->socket, NULL))
-        return FOUND(cli, WARN, "berth up", "nobody listens on %s", place->socket);
+        return FOUND(cli, WARN, "berth up, or set BERTH_SERVER", "nobody listens on %s", place->socket);
     if (cli_ask(cli, &(struct call){.method = "GET", .target = "/v1/status"}, &reply) != CLI_OK)
-        return FOUND(cli, FAIL, "berth down; berth up", "it does not answer");
+        return FOUND(cli, FAIL,
+                     cli->server ? "is berthd running there, and is its https address open to this machine?"
+                                 : "berth down; berth up",
+                     "%s does not answer", cli->server ? cli->server : place->socket);
     if (reply.status != 200)
-        return FOUND(cli, FAIL, "ask an admin for access", "%s", reply_message(cli, &reply));
+        return FOUND(cli, FAIL, "ask an admin for access, or berth login", "%s", reply_message(cli, &reply));
+    *ret = reply.doc;
     return FOUND(cli, OK, NULL, "version %s at %s", json_string_or(json_get(reply.doc, "version"), "?"),
                  cli->where);
 }
 
-/* Whether pods run here, as the daemon says; without one, what would keep them from it. */
-static struct finding check_agent(struct cli *cli, const struct place *place, const char *detail)
+/* What the daemon says about one of its parts; NULL: it has no such check. */
+static const struct json *daemon_check(const struct json *status, const char *name)
 {
-    struct reply reply;
-    const char *text = NULL, *warning = NULL;
+    JSON_EACH(json_get(status, "checks"), it)
+        if (name && streq(json_get_string(it, "name"), name))
+            return it;
+    return NULL;
+}
 
-    (void)detail;
-    if ((cli->server || socket_answers(place->socket, NULL)) &&
-        cli_ask(cli, &(struct call){.method = "GET", .target = "/v1/status"}, &reply) == CLI_OK &&
-        reply.status == 200) {
-        text = json_string(json_get(reply.doc, "agent"));
-        warning = json_string(json_get(reply.doc, "agentWarning"));
-    }
+static struct finding daemon_finding(struct cli *cli, const struct json *check)
+{
+    const char *state = json_string_or(json_get(check, "state"), "ok");
+    const char *text = json_string_or(json_get(check, "text"), "");
+
+    return FOUND(cli,
+                 streq(state, "fail")   ? FAIL
+                 : streq(state, "warn") ? WARN
+                                        : OK,
+                 json_get_string(check, "fix"), "%s", *text ? text : "the daemon finds nothing wrong");
+}
+
+/* Whether pods run, as the daemon says; without one, what would keep them from it. */
+static struct finding agent_finding(struct cli *cli, const struct json *status)
+{
+    const struct json *check = daemon_check(status, "runtime");
+    const char *text = json_get_string(status, "agent");
+    struct finding finding;
+
     if (!text && geteuid() != 0)
         return FOUND(cli, INFO, "start berthd as root", "pods do not run: containers need root");
     if (!text)
         return FOUND(cli, INFO, NULL, "told when the daemon runs");
-    if (warning)
-        return FOUND(cli, WARN, NULL, "%s; %s", text, warning);
-    return FOUND(cli, starts_with(text, "on") ? OK : WARN,
-                 starts_with(text, "on") ? NULL : "docs/pods.md says what it needs", "%s", text);
-}
-
-/* What others removed under a running daemon, and whether it could be made again. */
-static struct finding check_repairs(struct cli *cli, const struct place *place, const char *detail)
-{
-    struct reply reply;
-    const char *damage, *repair;
-
-    (void)detail;
-    if ((!cli->server && !socket_answers(place->socket, NULL)) ||
-        cli_ask(cli, &(struct call){.method = "GET", .target = "/v1/status"}, &reply) != CLI_OK ||
-        reply.status != 200)
-        return FOUND(cli, INFO, NULL, "told when the daemon runs");
-    damage = json_string(json_get(reply.doc, "damage"));
-    repair = json_string(json_get(reply.doc, "lastRepair"));
-    if (damage)
-        return FOUND(cli, FAIL, "kubectl describe node says since when", "the pods' network is damaged: %s",
-                     damage);
-    if (repair)
-        return FOUND(cli, WARN, "find out who removes it (a firewall's reload, a cleaner of temporary files)",
-                     "%s: %s", json_string_or(json_get(reply.doc, "lastRepairTime"), "?"), repair);
-    return FOUND(cli, OK, NULL, "nothing had to be made again since the daemon's start");
+    if (!check || streq(json_get_string(check, "state"), "ok"))
+        return FOUND(cli, OK, NULL, "%s", text);
+    finding = daemon_finding(cli, check);
+    finding.text = arena_printf(&cli->arena, "%s; %s", text, finding.text);
+    return finding;
 }
 
 static struct finding check_kubectl(struct cli *cli, const struct place *place, const char *detail)
@@ -349,43 +351,108 @@ static struct finding check_port(struct cli *cli, const struct place *place, con
 }
 
 static const struct check checks[] = {
-    {"daemon", check_daemon, NULL},      {"agent", check_agent, NULL},
-    {"repairs", check_repairs, NULL},    {"kubectl", check_kubectl, NULL},
-    {"data folder", check_data, NULL},   {"disk", check_disk, NULL},
-    {"claims", check_claims, NULL},      {"cgroups", check_cgroup, NULL},
-    {"crun", check_program, "crun"},     {"runc", check_program, "runc"},
-    {"skopeo", check_program, "skopeo"}, {"buildah", check_program, "buildah"},
-    {"gpus", check_gpus, NULL},          {"clock", check_clock, NULL},
-    {"port 5336", check_port, "5336"},   {"port 5443", check_port, "5443"},
+    {"kubectl", check_kubectl, .anywhere = true},
+    {"data folder", check_data, NULL},
+    {"disk", check_disk, .daemons = "disk"},
+    {"claims", check_claims, NULL},
+    {"cgroups", check_cgroup, NULL},
+    {"crun", check_program, "crun"},
+    {"runc", check_program, "runc"},
+    {"skopeo", check_program, "skopeo"},
+    {"buildah", check_program, "buildah"},
+    {"gpus", check_gpus, .daemons = "gpus"},
+    {"clock", check_clock, NULL},
+    {"port 5336", check_port, "5336"},
+    {"port 5443", check_port, "5443"},
 };
+
+/* Where findings go. */
+struct report {
+    struct cli *cli;
+    struct json *items;
+    enum output output;
+    bool failed;
+};
+
+static void report_add(struct report *report, const char *name, struct finding finding)
+{
+    struct arena *arena = &report->cli->arena;
+    struct json *item = json_push_object(arena, report->items);
+
+    report->failed |= finding.verdict == FAIL;
+    json_set_string(arena, item, "check", name);
+    json_set_string(arena, item, "result", verdict_names[finding.verdict]);
+    json_set_string(arena, item, "text", finding.text);
+    if (finding.fix)
+        json_set_string(arena, item, "fix", finding.fix);
+    if (report->output == OUTPUT_TABLE)
+        cli_say(stdout, "%-5s %-12s %s%s%s\n", verdict_names[finding.verdict], name, finding.text,
+                finding.fix ? ": " : "", finding.fix ? finding.fix : "");
+}
+
+/* A daemon behind a socket, or a loopback address, is on this machine. */
+static bool is_here(const struct cli *cli, const struct json *status)
+{
+    static const char *const local[] = {"/", "http://127.", "https://127.", "http://localhost",
+                                        "https://localhost"};
+
+    if (!status)
+        return !cli->server;
+    for (size_t i = 0; i < ARRAY_LEN(local); i++)
+        if (starts_with(cli->where, local[i]))
+            return true;
+    return false;
+}
+
+static bool has_row(const char *daemons)
+{
+    for (const struct check *check = checks; check < checks + ARRAY_LEN(checks); check++)
+        if (streq(check->daemons, daemons))
+            return true;
+    return streq(daemons, "runtime"); /* the agent's line */
+}
+
+static void look_around(struct report *report, const struct place *place, const struct json *status,
+                        bool here)
+{
+    for (const struct check *check = checks; check < checks + ARRAY_LEN(checks); check++) {
+        const struct json *said = daemon_check(status, check->daemons);
+
+        if (said && (!here || !streq(json_get_string(said, "state"), "ok")))
+            report_add(report, check->name, daemon_finding(report->cli, said));
+        else if (here || check->anywhere)
+            report_add(report, check->name, check->run(report->cli, place, check->detail));
+    }
+    JSON_EACH(json_get(status, "checks"), it)
+        if (!has_row(json_get_string(it, "name")))
+            report_add(report, json_string_or(json_get(it, "name"), "?"), daemon_finding(report->cli, it));
+    if (!here)
+        report_add(report, "machine",
+                   FOUND(report->cli, INFO, "run berth doctor there",
+                         "the daemon is on another machine: its programs, "
+                         "ports and folders are not looked at"));
+}
 
 int verb_doctor(struct cli *cli, const struct args *args)
 {
     struct place place = cli_place(cli, NULL);
-    struct json *doc = json_new_object(&cli->arena), *items = json_set_array(&cli->arena, doc, "items");
-    bool failed = false;
-    enum output output;
+    struct json *doc = json_new_object(&cli->arena);
+    struct report report = {.cli = cli, .items = json_set_array(&cli->arena, doc, "items")};
+    const struct json *status;
+    struct finding finding;
     struct err err = {0};
 
-    if (output_from(args, &output, &err) < 0)
+    if (output_from(args, &report.output, &err) < 0)
         return cli_usage_error(args->verb, "%s", err.msg);
     if (!cli->server && !cli->data_flag && socket_answers("/run/berth/berth.sock", NULL))
         place.socket = "/run/berth/berth.sock";
-    for (const struct check *check = checks; check < checks + ARRAY_LEN(checks); check++) {
-        struct finding finding = check->run(cli, &place, check->detail);
-        struct json *item = json_push_object(&cli->arena, items);
-
-        failed |= finding.verdict == FAIL;
-        json_set_string(&cli->arena, item, "check", check->name);
-        json_set_string(&cli->arena, item, "result", verdict_names[finding.verdict]);
-        json_set_string(&cli->arena, item, "text", finding.text);
-        if (finding.fix)
-            json_set_string(&cli->arena, item, "fix", finding.fix);
-        if (output == OUTPUT_TABLE)
-            printf("%-5s %-12s %s%s%s\n", verdict_names[finding.verdict], check->name, finding.text,
-                   finding.fix ? ": " : "", finding.fix ? finding.fix : "");
-    }
-    if (output != OUTPUT_TABLE)
-        print_doc(doc, output, stdout);
-    return failed ? CLI_FAILED : CLI_OK;
+    finding = ask_daemon(cli, &place, &status);
+    if (status && json_get_string(status, "dataDir") && is_here(cli, status))
+        place.data_dir = json_get_string(status, "dataDir");
+    report_add(&report, "daemon", finding);
+    report_add(&report, "agent", agent_finding(cli, status));
+    look_around(&report, &place, status, is_here(cli, status));
+    if (report.output != OUTPUT_TABLE)
+        print_doc(doc, report.output, stdout);
+    return report.failed ? CLI_FAILED : CLI_OK;
 }

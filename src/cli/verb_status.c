@@ -7,10 +7,26 @@
 /* Rows of the answer that are shown as they are. */
 static const struct {
     const char *title, *key;
-} fields[] = {{"version", "version"},      {"http", "http"},         {"https", "https"},
-              {"socket", "socket"},        {"data", "dataDir"},      {"agent", "agent"},
-              {"warning", "agentWarning"}, {"revision", "revision"}, {"backup", "lastBackup"},
-              {"warning", "backupWarning"}};
+} fields[] = {{"version", "version"}, {"http", "http"},   {"https", "https"},       {"socket", "socket"},
+              {"data", "dataDir"},    {"agent", "agent"}, {"revision", "revision"}, {"backup", "lastBackup"}};
+
+/* What is not well; all of it, with what to do, is in `berth doctor`. */
+static void print_checks(const struct json *checks)
+{
+    bool any = false;
+
+    JSON_EACH(checks, it) {
+        const char *state = json_string_or(json_get(it, "state"), "ok");
+
+        if (streq(state, "ok"))
+            continue;
+        any = true;
+        cli_say(stdout, "%-10s %s: %s\n", streq(state, "fail") ? "failed" : "warning",
+                json_string_or(json_get(it, "name"), "?"), json_string_or(json_get(it, "text"), ""));
+    }
+    if (any)
+        puts("           what to do: berth doctor");
+}
 
 static void print_size(int64_t bytes)
 {
@@ -51,12 +67,15 @@ static void print_status(const struct json *doc)
     }
     printf("%-10s %s\n", "uptime", clock_age(json_int(json_get(doc, "uptimeSec"), 0) * NSEC_PER_SEC, age));
     printf("%-10s ", "memory");
+    print_size(json_int(json_get(doc, "residentBytes"), 0));
+    printf("%-10s ", "store");
     print_size(json_int(json_get(doc, "storeBytes"), 0));
     print_kept(json_get(doc, "kept"));
     printf("%-10s", "objects");
     JSON_EACH_MEMBER(objects, it)
         printf(" %s=%" PRId64, it->key, json_int(&it->value, 0));
     puts(json_len(objects) ? "" : " none");
+    print_checks(json_get(doc, "checks"));
 }
 
 int verb_status(struct cli *cli, const struct args *args)

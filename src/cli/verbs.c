@@ -285,8 +285,11 @@ const struct verb verbs[] = {
     {"down", "", "Stop the daemon", .run = verb_down},
     {"status", "", "Show whether the daemon runs, where, and what it holds", output_options,
      .run = verb_status},
-    {"doctor", "", "Check this machine and say what to fix", output_options,
-     "One line a check: ok, warn, fail or info. The exit status is 1 when one fails.", .run = verb_doctor},
+    {"doctor", "", "Check the daemon and this machine, and say what to fix", output_options,
+     "One line a check: ok, warn, fail or info. The exit status is 1 when one fails. Of a daemon on another "
+     "machine "
+     "(BERTH_SERVER), only what it says of itself is shown.",
+     .run = verb_doctor},
     {"apply", "-f FILE", "Create or change what manifests describe", apply_options,
      "Common slips in manifests (a Job under apiVersion v1, `request:` for `requests:`, no restartPolicy)\n"
      "are corrected, with a warning for each.",

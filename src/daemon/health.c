@@ -28,6 +28,7 @@
 #define SERVER_WARN_DAYS   14   /* it should have been renewed long before */
 #define AUTHORITY_DAYS     60
 #define DESCRIPTOR_PERCENT 80
+#define REPAIR_WARN_SEC    DAY_SEC
 
 struct health {
     struct health_config config;
@@ -122,6 +123,21 @@ static void check_network(struct look *look)
         SAY(look, API_CHECK_WARN, "docs/network.md says what it needs", "%s", podnet_warning(net));
 }
 
+/* What others removed under a running daemon was made again; who does that should be found. */
+static void check_repairs(struct look *look)
+{
+    const char *repair = NULL;
+    char age[CLOCK_TEXT_MAX];
+    int64_t at = 0;
+
+    if (look->config->agent)
+        repair = agent_last_repair(look->config->agent, &at);
+    if (repair && clock_now() - at < REPAIR_WARN_SEC * NSEC_PER_SEC)
+        SAY(look, API_CHECK_WARN,
+            "find out who removes it: a firewall's reload, a cleaner of temporary files", "%s ago: %s",
+            clock_age(clock_now() - at, age), repair);
+}
+
 static void check_pressure(struct look *look)
 {
     if (look->config->agent && agent_short_of_memory(look->config->agent))
@@ -196,11 +212,17 @@ static const struct {
     const char *name;
     void (*run)(struct look *look);
 } checks[] = {
-    {"store", check_store},     {"disk", check_disk},
-    {"runtime", check_runtime}, {"network", check_network},
-    {"memory", check_pressure}, {"gpus", check_gpus},
-    {"backup", check_backup},   {"certificate", check_certificate},
-    {"audit", check_audit},     {"descriptors", check_descriptors},
+    {"store", check_store},
+    {"disk", check_disk},
+    {"runtime", check_runtime},
+    {"network", check_network},
+    {"repairs", check_repairs},
+    {"memory", check_pressure},
+    {"gpus", check_gpus},
+    {"backup", check_backup},
+    {"certificate", check_certificate},
+    {"audit", check_audit},
+    {"descriptors", check_descriptors},
 };
 
 size_t health_checks(const struct health *health, struct arena *arena, struct api_check *ret, size_t max)

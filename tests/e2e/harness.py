@@ -340,4 +340,4 @@ class Daemon:
     def berth(self, *args, stdin=None, timeout=60, cwd=None, **env):
         """Runs the command line against this daemon."""
         return run([BERTH, *args], stdin=stdin, timeout=timeout, cwd=cwd,
-                   env=self.program_env(BERTH_SERVER=f"unix:{self.socket}", **env))
+                   env=self.program_env(**{"BERTH_SERVER": f"unix:{self.socket}", **env}))

@@ -70,17 +70,22 @@ void rest_reply(struct call *call, int status, const struct json *doc)
     call_reply_json(call, status, doc);
 }
 
-void rest_fail(struct call *call)
+struct json *rest_failure(const struct call *call, const struct failure *failure)
 {
     struct json *doc = json_new_object(call->arena), *details;
 
-    json_set_string(call->arena, doc, "error", call->failure.message);
-    json_set_int(call->arena, doc, "code", call->failure.code);
+    json_set_string(call->arena, doc, "error", failure->message);
+    json_set_int(call->arena, doc, "code", failure->code);
     json_set_string(call->arena, doc, "requestId", call->req->id);
     details = json_set_object(call->arena, doc, "details");
-    if (call->failure.causes)
-        json_set(call->arena, details, "causes", *call->failure.causes);
-    rest_reply(call, call->failure.code, doc);
+    if (failure->causes)
+        json_set(call->arena, details, "causes", *failure->causes);
+    return doc;
+}
+
+void rest_fail(struct call *call)
+{
+    rest_reply(call, call->failure.code, rest_failure(call, &call->failure));
 }
 
 void rest_fail_err(struct call *call, const struct err *err)

@@ -6,8 +6,10 @@
 bool rest_handle(struct call *call);        /* true when the path is one of ours */
 void rest_end_streams(struct api *api);     /* of the queue */
 size_t rest_streams(const struct api *api); /* of the queue that are open */
-void rest_fail(struct call *call);          /* call->failure as {"error", "code", "details"} */
-void rest_not_allowed(struct call *call);   /* 405 */
+/* {"error", "code", "requestId", "details"} */
+struct json *rest_failure(const struct call *call, const struct failure *failure);
+void rest_fail(struct call *call);        /* call->failure as that */
+void rest_not_allowed(struct call *call); /* 405 */
 void rest_fail_err(struct call *call, const struct err *err);
 /* As call_reply_json, for nobody's cache. */
 void rest_reply(struct call *call, int status, const struct json *doc);

@@ -170,6 +170,36 @@ static void test_the_window_survives_a_kill(void **state)
     assert_int_equal(store_count(lab->f.store, KIND_CONFIG_MAP, NULL), 2);
 }
 
+static void test_what_waits_and_what_failed_is_told(void **state)
+{
+    struct lab *lab = *state;
+    struct store_stats stats;
+
+    store_disk_set_latency(lab->disk, 20000);
+    put(&lab->f, "a", "x");
+    assert_int_equal(loop_turn(lab->f.loop, 0, NULL), 0);
+    virtual_time.monotonic += 12 * NSEC_PER_SEC;
+    store_stats(lab->f.store, &stats);
+    assert_int_equal(stats.waiting_ns, 12 * NSEC_PER_SEC);
+    settle(&lab->f);
+    store_stats(lab->f.store, &stats);
+    assert_int_equal(stats.waiting_ns, 0);
+    assert_int_equal(stats.commit.count, 1);
+    store_disk_set_latency(lab->disk, 0);
+    store_disk_fail(lab->disk, 1);
+    put(&lab->f, "a", "y");
+    settle(&lab->f);
+    store_stats(lab->f.store, &stats);
+    assert_non_null(stats.trouble);
+    assert_int_equal(stats.failed_commits, 1);
+    assert_int_equal(stats.trouble_at, virtual_time.now);
+    put(&lab->f, "a", "z");
+    settle(&lab->f);
+    store_stats(lab->f.store, &stats);
+    assert_null(stats.trouble);
+    assert_int_equal(stats.failed_commits, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +210,7 @@ int main(void)
         TEST(test_a_failed_commit_is_undone),
         TEST(test_after_a_stop_nothing_comes_back),
         TEST(test_the_window_survives_a_kill),
+        TEST(test_what_waits_and_what_failed_is_told),
     };
 
     return cmocka_run_group_tests_name("disk", tests, NULL, NULL);
