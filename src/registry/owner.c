@@ -1,8 +1,9 @@
-/* Whose work an object is. The annotation berth.dev/user says who made it: the asker, or whoever owns what a
- * controller made it for; work of the machine's admin is ADMIN_USER's, and what has no owner does not run.
- * The label `user` of work (pods, Jobs and their templates, TrainingJobs, tasks) shows it, and is Berth's to
- * write: admins alone may give work to somebody else. Both stay as they are on updates that leave them out.
- */
+/* Whose work an object is. The annotation berth.dev/user says whose rights it has: the maker's, or those of
+ * whoever owns what a controller made it for; work of the machine's admin is ADMIN_USER's, and what has no
+ * owner does not run. The label `user` of work (pods, Jobs and their templates, TrainingJobs, tasks) shows
+ * it, and is Berth's to write. Admins alone may make work for somebody else, by that label: it has that
+ * person's rights from then on. A label that an admin changes later moves the work in the queue; what runs
+ * goes on as it was started. Both stay as they are on updates that leave them out. */
 #include "objects/names.h"
 #include "registry/access.h"
 #include "registry/internal.h"
@@ -120,16 +121,15 @@ static void take_over(struct registry *registry, const struct write *write, cons
 }
 
 /* Names that stand for the machine's admin are nobody else's. */
-static int check_name(const struct write *write, const struct kind *kind, const struct json *doc)
+static int check_name(const struct write *write, const struct kind *kind, const struct json *doc,
+                      const char *name, bool admin)
 {
-    if (access_is_admin(write->who) ||
-        (!streq(write->who->user, ADMIN_USER) && !starts_with(write->who->user, "system:")))
+    if (admin || (!streq(name, ADMIN_USER) && !starts_with(name, "system:")))
         return 0;
-    return failure_forbidden(write->failure, write->arena, kind->group, kind->plural,
-                             json_string_or(json_at(doc, "metadata.name"), ""),
-                             arena_printf(write->arena,
-                                          "\"%s\" is the name of the machine's admin, which you are not",
-                                          write->who->user));
+    return failure_forbidden(
+        write->failure, write->arena, kind->group, kind->plural,
+        json_string_or(json_at(doc, "metadata.name"), ""),
+        arena_printf(write->arena, "\"%s\" is the name of the machine's admin, which you are not", name));
 }
 
 int owner_stamp(struct registry *registry, const struct write *write, const struct kind *kind,
@@ -142,7 +142,7 @@ int owner_stamp(struct registry *registry, const struct write *write, const stru
         take_over(registry, write, kind, doc);
         return 0;
     }
-    if (check_name(write, kind, doc) < 0)
+    if (check_name(write, kind, doc, write->who->user, access_is_admin(write->who)) < 0)
         return -1;
     masters = identity_in_group(write->who, "system:masters");
     owner = !masters ? write->who->user : place_count(kind) ? ADMIN_USER : NULL;
@@ -153,6 +153,11 @@ int owner_stamp(struct registry *registry, const struct write *write, const stru
             return refuse(write, kind, doc, given, owner);
         if (*given && !user)
             user = given;
+    }
+    if (user && !write->by) { /* an admin makes it for somebody, or it is their own name */
+        if (check_name(write, kind, doc, user, masters) < 0)
+            return -1;
+        owner = user;
     }
     set_owner(write, doc, owner);
     if (user || !masters)

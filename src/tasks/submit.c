@@ -85,6 +85,36 @@ static void set_label(struct json *doc, const char *release, struct arena *arena
         label_set(arena, doc, TASK_LABEL, release);
 }
 
+static bool is_work(const struct json *doc)
+{
+    int kind = check_kind(doc)->id;
+
+    return kind == KIND_JOB || kind == KIND_TRAINING_JOB || kind == KIND_POD;
+}
+
+/* The name in the label `user` of what is rendered: an admin runs the task for somebody. NULL: none. */
+static const char *run_for(const struct json *docs)
+{
+    static const char *const places[] = {"metadata.labels", "spec.template.metadata.labels"};
+
+    JSON_EACH(docs, it)
+        for (size_t i = 0; i < ARRAY_LEN(places) && is_work(it); i++) {
+            const char *user = json_get_string(json_at(it, places[i]), USER_LABEL);
+
+            if (user && *user)
+                return user;
+        }
+    return NULL;
+}
+
+/* A task and all that it runs are one person's. */
+static void set_user(struct json *docs, const char *user, struct arena *arena)
+{
+    JSON_EACH(docs, it)
+        if (is_work(it) && !label_get(it, USER_LABEL))
+            label_set(arena, it, USER_LABEL, user);
+}
+
 static int may_create(struct tasks *tasks, const struct tasks_request *request, const struct kind *kind)
 {
     struct access access = {
@@ -135,7 +165,7 @@ static struct json *list_objects(const struct tasks_request *request, const stru
 }
 
 static struct json *task_doc(const struct tasks_request *request, const struct filled *filled,
-                             const struct tasks_made *made)
+                             const struct tasks_made *made, const char *user)
 {
     struct arena *arena = request->arena;
     struct json *doc = json_new_object(arena), *meta, *spec, *status;
@@ -144,6 +174,8 @@ static struct json *task_doc(const struct tasks_request *request, const struct f
     json_set_string(arena, doc, "kind", "Task");
     meta = json_set_object(arena, doc, "metadata");
     json_set_string(arena, meta, "name", made->release);
+    if (user)
+        label_set(arena, doc, USER_LABEL, user);
     spec = json_set_object(arena, doc, "spec");
     json_set_string(arena, spec, "taskDef", filled->task_def);
     json_set_string(arena, spec, "definition",
@@ -203,7 +235,7 @@ static int make_all(struct tasks *tasks, const struct tasks_request *request, st
     size_t count = 0;
 
     if (registry_create(tasks->registry, &write, kind_by_id(KIND_TASK), request->ns,
-                        task_doc(request, filled, made), &written) < 0)
+                        task_doc(request, filled, made, run_for(docs)), &written) < 0)
         return -1;
     task = object_ref(written.object);
     JSON_EACH(docs, it) {
@@ -264,6 +296,8 @@ static int make_objects(struct submission *s, const struct buf *text)
         return -1;
     JSON_EACH(docs, it)
         set_label(it, s->made.release, arena);
+    if (run_for(docs))
+        set_user(docs, run_for(docs), arena);
     if (try_all(s->tasks, request, docs) < 0)
         return -1;
     s->made.objects = list_objects(request, docs);

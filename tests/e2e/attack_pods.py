@@ -300,3 +300,20 @@ def test_text_that_grows_by_references_is_refused(lab, what):
     lab.node.restart()
     assert lab.node.get("/v1/status")["version"]
     lab.node.request("DELETE", f"/api/v1/namespaces/{lab.ann.name}/pods/{name}")
+
+
+def test_what_an_admin_makes_for_somebody_runs_as_that_person(lab):
+    made = podkit.pod("for-ann", "id -u; id -G")
+    made["metadata"]["labels"] = {"user": lab.ann.name}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job-for-ann", "labels": {"user": lab.ann.name}},
+           "spec": {"template": {"spec": {**podkit.pod("x", "id -u")["spec"], "restartPolicy": "Never"}}}}
+    train = {"apiVersion": "berth.dev/v1", "kind": "TrainingJob", "metadata": {"name": "train-for-ann", "labels": {"user": lab.ann.name}},
+             "spec": {"image": "host", "command": ["id", "-u"], "maxGPUs": 0}}
+    for doc in (made, job, train):
+        lab.node.kubectl("-n", lab.ann.name, "create", "-f", "-", stdin=doc).ok()
+    for name in ("for-ann", "job-for-ann", "train-for-ann"):
+        path = f"/v1/queue/{lab.ann.name}/{name}"
+        row = harness.wait(lambda: (lambda r: r["state"] in ("Succeeded", "Failed") and r)(lab.node.get(path)), f"{name} is over", 60)
+        assert row["user"] == lab.ann.name
+        log = lab.node.request("GET", path + "/logs").body.decode()
+        assert log.split()[0] == str(lab.ann.uid), (name, row, log)

@@ -3,6 +3,7 @@ by themselves, and what the queue says of them."""
 
 import glob
 import json
+import subprocess
 
 import harness
 import podkit
@@ -38,10 +39,42 @@ print("end", done, flush=True)
 """
 
 
+# Whoever an admin makes work for has an account here: what is labelled `user: ann` runs as ann.
+ACCOUNTS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pwd.h>
+#include <string.h>
+int getpwnam_r(const char *name, struct passwd *pwd, char *buf, size_t len, struct passwd **res)
+{
+    int rc = ((int (*)(const char *, struct passwd *, char *, size_t, struct passwd **))dlsym(RTLD_NEXT, "getpwnam_r"))
+        (name, pwd, buf, len, res);
+    if (rc == 0 && *res == NULL && strlen(name) < len && strcmp(name, "ghost") != 0) {
+        unsigned hash = 0;
+        for (const char *c = name; *c; c++)
+            hash = hash * 31 + (unsigned char)*c;
+        *pwd = (struct passwd){.pw_name = strcpy(buf, name), .pw_uid = 20000 + hash % 10000, .pw_gid = 65534,
+                               .pw_dir = "/nonexistent", .pw_shell = "/bin/sh", .pw_gecos = "", .pw_passwd = "x"};
+        *res = pwd;
+    }
+    return rc;
+}
+"""
+
+
+def accounts(folder):
+    """The environment of a daemon for which everybody has an account."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "accounts.c").write_text(ACCOUNTS)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "accounts.so", folder / "accounts.c", "-ldl"], check=True)
+    return {"LD_PRELOAD": str(folder / "accounts.so"), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
 def start(folder, *flags, gpus=CARDS, env=None):
     cards = ["--gpus", gpus] if gpus else []
     return harness.Daemon(folder, "--agent", "on", *cards, "--min-run", "0", "--stop-wait", "5", "--claim-notice", "2", *flags,
-                          env={"BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER), **(env or {})})
+                          env={"BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER), **accounts(folder),
+                               **(env or {})})
 
 
 def close(node):

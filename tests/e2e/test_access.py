@@ -110,7 +110,8 @@ def test_pods_of_a_job_are_whose_the_job_is(own_daemon, people):
     row = harness.wait(lambda: [r for r in own_daemon.get("/v1/queue")["jobs"] if r["name"] == "j"], "the row")[0]
     assert row["user"] == "ann"
     own_daemon.kubectl("create", "-f", "-", stdin={**job, "metadata": {"name": "given", "labels": {"user": "bob"}}}).ok()
-    assert harness.wait(lambda: pods("default", "given"), "the pod")[0]["metadata"]["labels"]["user"] == "bob"
+    made = harness.wait(lambda: pods("default", "given"), "the pod")[0]
+    assert (made["metadata"]["labels"]["user"], made["metadata"]["annotations"]["berth.dev/user"]) == ("bob", "bob")
 
 
 def test_priority_must_be_a_number(own_daemon, people):

@@ -2,6 +2,7 @@
 #include "api/train/internal.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "objects/names.h"
 #include "queue/queue.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ struct checking {
 /* ---- in a thread: a directory service or a file server may hang ---- */
 
 struct person_look {
+    char name[LOGIN_NAME_MAX]; /* "": by uid */
     uid_t uid;
     bool found;
     gid_t gid, groups[GROUPS_MAX];
@@ -51,9 +53,12 @@ static void find_account(void *work)
     struct passwd entry, *found = NULL;
     char text[NSS_BUF];
 
-    if (getpwuid_r(look->uid, &entry, text, sizeof(text), &found) != 0 || !found)
+    if ((look->name[0] ? getpwnam_r(look->name, &entry, text, sizeof(text), &found)
+                       : getpwuid_r(look->uid, &entry, text, sizeof(text), &found)) != 0 ||
+        !found)
         return;
     look->found = true;
+    look->uid = found->pw_uid;
     look->gid = found->pw_gid;
     snprintf(look->home, sizeof(look->home), "%s", found->pw_dir);
     look->groups_len = GROUPS_MAX;
@@ -93,6 +98,33 @@ static void look_at_path(void *work)
 }
 
 /* ---- with the person's rights ---- */
+
+/* Somebody for whom an admin submits it. As find_person. */
+static int find_other(const struct checking *c, const struct identity *who, const char *name,
+                      struct person *ret)
+{
+    struct person_look *look;
+    int found;
+
+    *ret = (struct person){.name = name};
+    if (strlen(name) >= LOGIN_NAME_MAX)
+        return 0;
+    look = NEW(struct person_look);
+    snprintf(look->name, sizeof(look->name), "%s", name);
+    if (!train_look(c->train->looks, who->user, c->deadline, find_account, free, look))
+        return -1;
+    found = look->found;
+    if (found)
+        *ret = (struct person){.name = name,
+                               .home = arena_strdup(c->arena, look->home),
+                               .root = look->uid == 0,
+                               .uid = look->uid,
+                               .gid = look->gid,
+                               .groups_len = look->groups_len};
+    memcpy(ret->groups, look->groups, sizeof(look->groups));
+    free(look);
+    return found;
+}
 
 /* 1: found, 0: nobody of this operating system, -1: it cannot be said now. */
 static int find_person(const struct checking *c, const struct identity *who, struct person *ret)
@@ -251,6 +283,7 @@ int train_admit(void *arg, const struct write *write, const struct kind *kind, c
     struct checking c = {.train = arg, .arena = write->arena};
     struct training_facts facts = {.arg = &c, .port = check_port};
     struct json *spec = json_get(doc, "spec");
+    const char *owner = work_rights(doc);
     struct err err = {0};
     int known;
 
@@ -261,10 +294,12 @@ int train_admit(void *arg, const struct write *write, const struct kind *kind, c
         queue_room(c.train->config.queue, &facts.room);
     facts.low_ports = access_is_admin(write->who);
     c.deadline = train_looks_deadline(c.train->looks, write->who->user);
-    known = find_person(&c, write->who, &c.person);
+    known = owner && !streq(owner, write->who->user) && !streq(owner, ADMIN_USER)
+                ? find_other(&c, write->who, owner, &c.person)
+                : find_person(&c, write->who, &c.person);
     if (known < 0) {
         err_set(&err, ERR_UNAVAILABLE, "the account of '%s' cannot be looked up now; try again later",
-                write->who->user);
+                c.person.name);
         return refuse(write, &err);
     }
     if (known) {

@@ -170,8 +170,43 @@ static void test_admins_may_give_work_to_somebody(void **state)
     const struct object *job = must_create(f, &f->root, KIND_JOB, JOB("", "labels: {user: ann}"));
 
     assert_string_equal(work_user(object_json(pod, &f->arena)), "ann");
-    assert_string_equal(work_owner(object_json(pod, &f->arena)), "prof");
+    assert_string_equal(work_rights(object_json(pod, &f->arena)), "ann"); /* it runs as ann */
     assert_string_equal(label_of(f, job), "ann");
+    assert_string_equal(work_rights(object_json(job, &f->arena)), "ann");
+}
+
+static void test_what_is_the_machines_admins_is_given_by_it_alone(void **state)
+{
+    struct fixture *f = *state;
+    const struct object *pod;
+
+    assert_int_equal(create(f, &f->prof, KIND_POD, POD(", labels: {user: root}"), &pod), -1);
+    assert_int_equal(f->failure.code, 403);
+    assert_int_equal(create(f, &f->root, KIND_POD, POD(", labels: {user: root}"), &pod), 0);
+    assert_string_equal(work_rights(object_json(pod, &f->arena)), "root");
+}
+
+static void test_a_relabel_changes_no_rights(void **state)
+{
+    struct fixture *f = *state;
+    const struct object *pod = must_create(f, &f->root, KIND_POD, POD(""));
+
+    assert_int_equal(patch(f, &f->root, pod, "metadata: {labels: {user: ann}}", &pod), 0);
+    assert_string_equal(work_user(object_json(pod, &f->arena)), "ann");
+    assert_string_equal(work_rights(object_json(pod, &f->arena)), "root");
+}
+
+static void test_what_an_admin_runs_again_has_the_rights_it_had(void **state)
+{
+    struct fixture *f = *state;
+    struct write write = write_as(f, &f->ann);
+    struct written written;
+
+    write.by = &f->root;
+    assert_int_equal(registry_create(f->registry, &write, kind_by_id(KIND_POD), "lab",
+                                     yaml(f, POD(", labels: {user: bob}")), &written),
+                     0);
+    assert_string_equal(work_rights(object_json(written.object, &f->arena)), "ann");
 }
 
 static void test_work_of_the_machines_admin_is_roots_and_carries_no_label(void **state)
@@ -285,7 +320,7 @@ static void test_work_made_for_what_an_admin_gave_away_is_theirs(void **state)
     const struct object *pod = must_create(f, NULL, KIND_POD, text);
 
     assert_string_equal(label_of(f, pod), "ann");
-    assert_null(work_owner(object_json(pod, &f->arena)));
+    assert_string_equal(work_rights(object_json(pod, &f->arena)), "ann");
 }
 
 static void test_priority_that_is_no_number_is_refused(void **state)
@@ -315,6 +350,9 @@ int main(void)
         T(test_another_name_is_refused),
         T(test_other_kinds_may_be_labelled_as_one_likes),
         T(test_admins_may_give_work_to_somebody),
+        T(test_what_is_the_machines_admins_is_given_by_it_alone),
+        T(test_a_relabel_changes_no_rights),
+        T(test_what_an_admin_runs_again_has_the_rights_it_had),
         T(test_work_of_the_machines_admin_is_roots_and_carries_no_label),
         T(test_names_that_no_label_can_hold_count_by_the_annotation),
         T(test_a_relabel_to_another_user_is_refused),
