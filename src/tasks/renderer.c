@@ -223,6 +223,32 @@ static int recv_all(int fd, void *data, size_t len, int64_t deadline)
     return 0;
 }
 
+static void tame_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    text[utf8_valid_len(str_from(text))] = '\0';
+}
+
+static void tame_place(struct jinja_place *place)
+{
+    tame_text(place->template_name, sizeof(place->template_name));
+    tame_text(place->function, sizeof(place->function));
+}
+
+/* What comes from a process that a template may have got hold of is data, not a struct to believe. */
+static int tame(struct jinja_error *error)
+{
+    if ((int)error->kind <= JINJA_OK || (int)error->kind > JINJA_LIMIT_ERROR ||
+        error->chain_len > JINJA_CHAIN_MAX)
+        return -1;
+    tame_text(error->message, sizeof(error->message));
+    tame_text(error->source_line, sizeof(error->source_line));
+    tame_place(&error->at);
+    for (uint32_t i = 0; i < error->chain_len; i++)
+        tame_place(&error->chain[i]);
+    return 0;
+}
+
 static int ask(const struct process *process, struct render_job *job, int64_t deadline)
 {
     struct render_head head = {.magic = RENDER_MAGIC,
@@ -244,14 +270,14 @@ static int ask(const struct process *process, struct render_job *job, int64_t de
     if (job->failed) {
         if (answer.len != sizeof(job->error) || recv_all(fd, &job->error, sizeof(job->error), deadline) < 0)
             return -1;
-        return 0;
+        return tame(&job->error);
     }
     if (answer.len > TASKS_OUTPUT_MAX ||
         recv_all(fd, buf_reserve(&job->out, (size_t)answer.len + 1), answer.len, deadline) < 0)
         return -1;
     job->out.len = answer.len;
     job->out.data[answer.len] = '\0';
-    return 0;
+    return utf8_valid(buf_view(&job->out)) ? 0 : -1;
 }
 
 static void converse(struct pool *pool, struct render_job *job)

@@ -5,6 +5,7 @@
 #include "tasks/renderer.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 static const char *program;
 
@@ -140,6 +141,65 @@ static void test_what_does_not_answer_is_killed(void **state)
     }
 }
 
+/* ---- a process that a template has got hold of ---- */
+
+enum evil { EVIL_TEXT, EVIL_KIND, EVIL_CHAIN, EVIL_OUTPUT, EVILS };
+
+/* As berth-render, but for what it says: which sort of lie stands in the text to render. */
+static int serve_evil(void)
+{
+    struct render_answer answer = {.magic = RENDER_MAGIC, .failed = 1, .len = sizeof(struct jinja_error)};
+    struct render_head head;
+    struct jinja_error error;
+    char name[JINJA_NAME_MAX], text[2] = "", values[8];
+    size_t n = 0;
+
+    memset(&error, 0xff, sizeof(error)); /* no text ends */
+    n += (size_t)read(STDIN_FILENO, &head, sizeof(head));
+    n += (size_t)read(STDIN_FILENO, name, head.name_len);
+    n += (size_t)read(STDIN_FILENO, text, 1);
+    n += (size_t)read(STDIN_FILENO, values, head.values_len);
+    error.kind = text[0] - 'a' == EVIL_KIND ? (enum jinja_kind)1000000 : JINJA_VALUE_ERROR;
+    error.chain_len = text[0] - 'a' == EVIL_CHAIN ? 1000000 : JINJA_CHAIN_MAX;
+    if (text[0] - 'a' == EVIL_OUTPUT)
+        answer = (struct render_answer){.magic = RENDER_MAGIC, .len = 100};
+    n += (size_t)write(STDIN_FILENO, &answer, sizeof(answer));
+    n += (size_t)write(STDIN_FILENO, &error, answer.len);
+    return n == 0;
+}
+
+static void test_what_a_process_says_is_not_believed(void **state)
+{
+    static const char *const says[EVILS] = {[EVIL_TEXT] = "ValueError",
+                                            [EVIL_KIND] = "rendering took too much",
+                                            [EVIL_CHAIN] = "rendering took too much",
+                                            [EVIL_OUTPUT] = "rendering took too much"};
+    char self[4096] = "", text[2] = "";
+
+    (void)state;
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    for (int i = 0; i < EVILS; i++) {
+        CLEANUP(buf_done) struct buf shown = {0};
+        struct loop *loop = loop_new();
+        struct renderer *renderer = renderer_new(loop, self);
+        struct render_job *job;
+
+        text[0] = (char)('a' + i);
+        job = job_of(text, 0);
+        renderer_wait(renderer, job);
+        assert_true(job->failed);
+        if (job->error.kind != JINJA_OK)
+            jinja_error_text(&job->error, &shown);
+        else
+            buf_puts(&shown, job->err.msg);
+        assert_non_null(strstr(shown.data, says[i]));
+        assert_true(utf8_valid(buf_view(&shown)));
+        render_job_free(job);
+        renderer_free(renderer);
+        loop_free(loop);
+    }
+}
+
 static void test_an_end_while_renders_wait_is_clean(void **state)
 {
     struct loop *loop = loop_new();
@@ -163,9 +223,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_one_person_waits_for_itself_not_others_for_it),
         cmocka_unit_test(test_more_than_may_wait_are_refused),
         cmocka_unit_test(test_what_does_not_answer_is_killed),
+        cmocka_unit_test(test_what_a_process_says_is_not_believed),
         cmocka_unit_test(test_an_end_while_renders_wait_is_clean),
     };
 
+    if (streq(argv[0], "berth-render")) /* started by a renderer */
+        return serve_evil();
     program = argc > 1 ? argv[1] : "berth-render";
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
