@@ -213,19 +213,17 @@ static int check_manifest(const char *dir, struct backup_info *ret, struct err *
 
 static int unpack(const char *path, const char *dir, struct backup_info *ret, struct err *err)
 {
-    CLEANUP(free) char *pki = mem_printf("%s/pki", dir);
+    CLEANUP(free) char *pki = mem_printf("%s/pki", dir), *in_pki = mem_printf("%s/pki/ca.crt", dir);
     CLEANUP(free) char *db = mem_printf("%s/" BACKUP_DB, dir);
 
     if (dir_make(pki, 0700, err) < 0 || pack_open_into(path, dir, limit_of, err) < 0 ||
-        check_manifest(dir, ret, err) < 0 || look_into(db, ret, err) < 0)
+        check_manifest(dir, ret, err) < 0 || look_into(db, ret, err) < 0 || sync_folder_of(in_pki, err) < 0)
         return err_prefix(err, "'%s'", path);
     return 0;
 }
 
-/* What makes up the present state, moved away as it is. The mark is last: it is the lock, and there in any
- * case. */
-static const char *const present[] = {BACKUP_DB, BACKUP_DB "-wal", BACKUP_DB "-shm", "pki",
-                                      BACKUP_DB "-mark"};
+/* What makes up the present state beside the mark, moved away as it is. */
+static const char *const present[] = {BACKUP_DB, BACKUP_DB "-wal", BACKUP_DB "-shm", "pki"};
 
 static int move_away(const char *data_dir, const char *to, bool *ret_any, struct err *err)
 {
@@ -235,10 +233,6 @@ static int move_away(const char *data_dir, const char *to, bool *ret_any, struct
 
         if (!is_there(from))
             continue;
-        if (!*ret_any && i + 1 == ARRAY_LEN(present)) {
-            unlink(from);
-            continue;
-        }
         if (dir_make(to, 0700, err) < 0)
             return -1;
         if (rename(from, target) < 0)
@@ -246,6 +240,20 @@ static int move_away(const char *data_dir, const char *to, bool *ret_any, struct
         *ret_any = true;
     }
     return 0;
+}
+
+/* Goes last: as long as it is there, a start after a crash refuses what is not what was promised, instead of
+ * taking a folder without its database for a new one. It is also the lock. */
+static int move_mark_away(const char *data_dir, const char *to, bool any, struct err *err)
+{
+    CLEANUP(free) char *db = mem_printf("%s/" BACKUP_DB, data_dir), *from = mark_path(db);
+    CLEANUP(free) char *target = mem_printf("%s/" BACKUP_DB "-mark", to);
+
+    if (sync_folder_of(db, err) < 0)
+        return -1;
+    if ((any ? rename(from, target) : unlink(from)) < 0)
+        return err_errno(err, errno, "move '%s' to '%s'", from, target);
+    return sync_folder_of(db, err);
 }
 
 static int move_in(const char *from, const char *data_dir, struct err *err)
@@ -278,8 +286,20 @@ static void remove_folder(const char *dir)
     rmdir(dir);
 }
 
-static int put_in_place(const char *from, const char *data_dir, int64_t now, char **ret_replaced,
-                        struct err *err)
+/* A database that was not opened since it came here has promised nothing yet: what comes in its place does.
+ */
+static void promise(struct mark *mark, const struct mark_point *point, const struct backup_info *info)
+{
+    struct mark_point next = {.revision = info->revision};
+
+    if (point->id[0])
+        return;
+    memcpy(next.id, info->id, sizeof(next.id));
+    mark_set(mark, &next);
+}
+
+static int put_in_place(const char *from, const char *data_dir, int64_t now, const struct backup_info *info,
+                        char **ret_replaced, struct err *err)
 {
     CLEANUP(free) char *db = mem_printf("%s/" BACKUP_DB, data_dir);
     CLEANUP(free) char *keep = mem_printf("%s/" BACKUP_KEEP_NAME, data_dir);
@@ -296,11 +316,14 @@ static int put_in_place(const char *from, const char *data_dir, int64_t now, cha
                            data_dir);
         return -1;
     }
-    if (file_write_atomic(keep, str_from(""), 0600, err) < 0 ||
-        move_away(data_dir, replaced, &any, err) < 0 || move_in(from, data_dir, err) < 0)
+    if (file_write_atomic(keep, str_from(""), 0600, err) < 0)
         return -1;
+    promise(lock, &point, info);
+    if (move_away(data_dir, replaced, &any, err) < 0 || move_in(from, data_dir, err) < 0 ||
+        move_mark_away(data_dir, replaced, any, err) < 0)
+        return any ? err_set(err, err->code, "%s; what was there is in '%s'", err->msg, replaced) : -1;
     *ret_replaced = any ? TAKE_PTR(replaced) : NULL;
-    return sync_folder_of(db, err);
+    return 0;
 }
 
 int backup_restore(const char *path, const char *data_dir, int64_t now, struct backup_info *ret,
@@ -317,7 +340,7 @@ int backup_restore(const char *path, const char *data_dir, int64_t now, struct b
         return err_errno(err, errno, "make a folder in '%s'", data_dir);
     result = unpack(path, dir, &info, err);
     if (result == 0)
-        result = put_in_place(dir, data_dir, now, ret_replaced, err);
+        result = put_in_place(dir, data_dir, now, &info, ret_replaced, err);
     remove_folder(dir);
     if (result < 0)
         return -1;

@@ -7,6 +7,7 @@
 #include "store/test/store_util.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 
@@ -138,6 +139,58 @@ static void test_what_was_there_is_moved_aside(void **state)
     assert_null(store_get(f->store, KIND_CONFIG_MAP, "a", "later"));
 }
 
+/* ---- a crash in the middle ---- */
+
+static int renames_left = -1; /* -1: all work */
+
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to)
+{
+    if (renames_left == 0) {
+        errno = EIO;
+        return -1;
+    }
+    renames_left -= renames_left > 0;
+    return __real_rename(from, to);
+}
+
+static void test_a_restore_that_ends_half_way_is_never_taken_for_a_new_folder(void **state)
+{
+    struct fixture *f = *state;
+    CLEANUP(free) char *path = in(f, "b.tar.gz");
+    struct backup_info info;
+    struct err err = {0};
+    bool whole = false;
+
+    fill(f);
+    make(f, path, &info);
+    fixture_close(f);
+    for (int renames = 1; !whole; renames++) {
+        CLEANUP(free) char *replaced = NULL;
+        int64_t now = NOW + renames * 2 * NSEC_PER_SEC;
+        struct store *store = NULL;
+        struct loop *loop = loop_new();
+
+        renames_left = renames; /* the first is of the note that containers are kept */
+        whole = backup_restore(path, f->dir, now, &info, &replaced, &err) == 0;
+        renames_left = -1;
+        if (store_open(f->path, loop, &store, &err) == 0)
+            assert_non_null(store_get(store, KIND_CONFIG_MAP, "a", "y"));
+        else
+            assert_int_equal(err.code, ERR_INVALID);
+        store_close(store);
+        loop_free(loop);
+        if (!whole) { /* and it can be tried again */
+            free(TAKE_PTR(replaced));
+            assert_int_equal(backup_restore(path, f->dir, now + NSEC_PER_SEC, &info, &replaced, &err), 0);
+        }
+        assert_true(renames < 20);
+    }
+    fixture_open(f);
+    assert_non_null(store_get(f->store, KIND_CONFIG_MAP, "a", "y"));
+}
+
 static void flip(const char *path, double where)
 {
     CLEANUP(fd_close) int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -213,6 +266,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, teardown)
         TEST(test_all_comes_back_in_another_folder),
         TEST(test_what_was_there_is_moved_aside),
+        TEST(test_a_restore_that_ends_half_way_is_never_taken_for_a_new_folder),
         TEST(test_a_damaged_backup_changes_nothing),
         TEST(test_something_else_is_not_taken_for_a_backup),
     };
