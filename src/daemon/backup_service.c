@@ -26,7 +26,8 @@
 #define LOOK_SEC       600
 #define LIMIT_SEC      7200 /* a backup that takes longer is given up */
 #define PREFIX         "berth-"
-#define LATE_PERIODS   2 /* so many of them without a backup are worth a word */
+#define SINGLE         ".backup-" /* one that was asked for, while it is made */
+#define LATE_PERIODS   2          /* so many of them without a backup are worth a word */
 
 struct backup_service {
     struct loop *loop;
@@ -72,9 +73,16 @@ static void work_free(void *arg)
 
 /* ---- in a thread ---- */
 
-static int by_name(const void *a, const void *b)
+struct found {
+    char *name;
+    int64_t time; /* 0: not known, or it has not come yet: made when the clock was wrong */
+};
+
+static int by_time(const void *a, const void *b)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const struct found *x = a, *y = b;
+
+    return x->time != y->time ? (x->time < y->time ? -1 : 1) : strcmp(x->name, y->name);
 }
 
 static bool is_backup(const char *name)
@@ -94,30 +102,46 @@ static int64_t time_of(const char *name)
     return clock_parse((struct str){name + strlen(PREFIX), len}, &t) ? t : 0;
 }
 
-/* Keeps the newest, removes the others; parts that an ended daemon left go, too. */
-static void prune(const char *path, int keep, int64_t *ret_newest)
+/* Parts of backups that an ended daemon has left, each as large as the database. */
+static void remove_parts(const char *path, const char *prefix, const char *suffix)
 {
     DIR *dir = opendir(path);
     const struct dirent *entry;
-    VEC(char *) names = {0};
 
     while (dir && (entry = readdir(dir)))
-        if (is_backup(entry->d_name))
-            vec_push(&names, mem_strdup(entry->d_name));
+        if (starts_with(entry->d_name, prefix) && ends_with(entry->d_name, suffix))
+            unlinkat(dirfd(dir), entry->d_name, 0);
     if (dir)
         closedir(dir);
-    if (names.len > 0)
-        qsort(names.v, names.len, sizeof(*names.v), by_name);
-    for (size_t i = 0; i < names.len; i++) {
-        CLEANUP(free) char *file = mem_printf("%s/%s", path, names.v[i]);
+}
 
-        if (i + (size_t)keep < names.len)
+/* Keeps the newest, removes the others. */
+static void prune(const char *path, int keep, int64_t now, int64_t *ret_newest)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    VEC(struct found) all = {0};
+
+    while (dir && (entry = readdir(dir)))
+        if (is_backup(entry->d_name)) {
+            int64_t time = time_of(entry->d_name);
+
+            vec_push(&all, (struct found){mem_strdup(entry->d_name), time <= now ? time : 0});
+        }
+    if (dir)
+        closedir(dir);
+    if (all.len > 0)
+        qsort(all.v, all.len, sizeof(*all.v), by_time);
+    for (size_t i = 0; i < all.len; i++) {
+        CLEANUP(free) char *file = mem_printf("%s/%s", path, all.v[i].name);
+
+        if (i + (size_t)keep < all.len)
             unlink(file);
         else
-            *ret_newest = time_of(names.v[i]);
-        free(names.v[i]);
+            *ret_newest = all.v[i].time;
+        free(all.v[i].name);
     }
-    vec_done(&names);
+    vec_done(&all);
 }
 
 static struct backup_source source_of(const struct work *work)
@@ -136,13 +160,15 @@ static void make_daily(void *arg)
 
     if (dir_make(work->dir, 0700, &work->err) < 0)
         return;
-    prune(work->dir, work->keep, &work->newest);
-    if (work->newest > 0 && work->newest <= work->now && work->now - work->newest < work->every)
+    remove_parts(work->dir, PREFIX, ".part");
+    remove_parts(work->data_dir, SINGLE, "");
+    prune(work->dir, work->keep, work->now, &work->newest);
+    if (work->newest > 0 && work->now - work->newest < work->every)
         return;
     if (backup_make(&source, path, &work->info, &work->err) < 0)
         return;
     work->made = true;
-    prune(work->dir, work->keep, &work->newest);
+    prune(work->dir, work->keep, work->now, &work->newest);
 }
 
 static void make_single(void *arg)
@@ -153,7 +179,7 @@ static void make_single(void *arg)
     CLEANUP(free) char *path = NULL;
 
     random_hex(random, 8);
-    path = mem_printf("%s/.backup-%s" BACKUP_SUFFIX, work->data_dir, random);
+    path = mem_printf("%s/" SINGLE "%s" BACKUP_SUFFIX, work->data_dir, random);
     if (backup_make(&source, path, &work->info, &work->err) < 0)
         return;
     work->fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -165,7 +191,7 @@ static void make_single(void *arg)
 /* ---- in the loop ---- */
 
 /* Claims with their folders: what a backup does not hold, and an admin has to look after. */
-static char *list_claims(const struct store *store)
+static char *list_claims(const struct store *store, const char *data_dir)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct json *list = json_new_array(&arena);
@@ -182,9 +208,10 @@ static char *list_claims(const struct store *store)
         json_set_string(&arena, item, "volume", volume);
         json_set_string(&arena, item, "size",
                         json_string_or(json_at(doc, "spec.resources.requests.storage"), ""));
-        if (pv)
+        if (pv) /* those that Berth has made are in its own folder */
             json_set_string(&arena, item, "folder",
-                            json_string_or(json_at(object_doc(pv), "spec.hostPath.path"), ""));
+                            json_string_or(json_at(object_doc(pv), "spec.hostPath.path"),
+                                           arena_printf(&arena, "%s/volumes/%s", data_dir, pv->name)));
     }
     json_write_pretty(&text, list, 2);
     buf_puts(&text, "\n");
@@ -199,7 +226,7 @@ static struct work *work_new(struct backup_service *service)
     work->data_dir = mem_strdup(service->config->data_dir);
     work->config_file = mem_strdup(service->config->file);
     work->node_name = mem_strdup(service->config->node_name);
-    work->claims = list_claims(service->store);
+    work->claims = list_claims(service->store, service->config->data_dir);
     work->now = clock_now();
     work->fd = -1;
     return work;

@@ -44,6 +44,7 @@ def test_a_backup_starts_on_another_data_folder(own_daemon, tmp_path):
         claims = json.load(tar.extractfile("claims.json"))
     assert {"manifest.json", "berth.db", "claims.json", "pki/ca.crt", "pki/ca.key"} <= members
     assert [(c["namespace"], c["name"], c["size"]) for c in claims] == [("default", "scratch", "1Gi")]
+    assert claims[0]["folder"] == f"{daemon.data}/volumes/{claims[0]['volume']}"
     with restored(path, tmp_path / "else") as other:
         assert "restored the backup of" in other.said and "what was there" not in other.said
         other.start()
@@ -129,6 +130,24 @@ def test_daily_backups_are_made_and_pruned(tmp_path, keep):
         assert (folder / "other.txt").exists()
     with restored(newest[0], tmp_path / "else") as other:
         other.start()
+
+
+def test_backups_after_a_wrong_clock_and_a_kill(tmp_path):
+    """One from a year that has not come yet neither counts as the newest nor drives out the others; parts go."""
+    folder, data = tmp_path / "kept", tmp_path / "d" / "data"
+    folder.mkdir()
+    data.mkdir(parents=True)
+    good = [folder / f"berth-2026-01-0{day}T03:00:00Z.tar.gz" for day in (1, 2)]
+    future = folder / "berth-2199-01-01T03:00:00Z.tar.gz"
+    parts = [folder / "berth-2026-01-03T03:00:00Z.tar.gz.db.part", folder / "berth-2026-01-03T03:00:00Z.tar.gz.part",
+             data / ".backup-0011223344556677.tar.gz.db.part"]
+    for path in (*good, future, *parts):
+        path.write_bytes(b"old")
+    with harness.Daemon(tmp_path / "d", "--backup-dir", folder, "--backup-keep", 3, env={"BERTH_BACKUP_FIRST_LOOK_MS": "10"}) as daemon:
+        harness.wait(lambda: daemon.get("/v1/status").get("lastBackup", "") > "2026-01-03", "a backup")
+        assert daemon.get("/v1/status")["lastBackup"] < "2199"
+        assert not future.exists() and all(path.exists() for path in good)
+        assert not any(path.exists() for path in parts)
 
 
 def test_restore_does_not_guess_the_folder(own_daemon, tmp_path):
