@@ -11,11 +11,12 @@ static const char *const how_names[] = {
     [HOW_TOKEN] = "token",         [HOW_SESSION] = "session", [HOW_JOB] = "job",
 };
 
-/* Requests that ask with a body, and change nothing. */
+/* Requests that ask with a body, and change nothing. A query proves nothing: not every route knows dryRun. */
 static bool only_asks(const struct call *call)
 {
-    return streq(call->req->path, "/v1/render") || strstr(call->req->path, "/selfsubject") ||
-           http_query(call->req, "dryRun", 0);
+    return streq(call->req->path, "/v1/render") ||
+           starts_with(call->req->path, "/apis/authorization.k8s.io/") ||
+           starts_with(call->req->path, "/apis/authentication.k8s.io/");
 }
 
 static bool is_about_secrets(const struct call *call)
@@ -33,6 +34,40 @@ static bool is_worth_it(const struct call *call, int status)
     if (call->by.how == HOW_JOB) /* reports of training scripts, several a second */
         return false;
     return reads ? is_about_secrets(call) : !only_asks(call);
+}
+
+/* What an answer under /v1 is about, where the path does not say it: whose credential, which object. */
+void call_about(struct call *call, const struct json *answer)
+{
+    static const char *const pairs[][2] = {
+        {"namespace", "name"}, {"namespace", "task_id"}, {"user", "id"}, {NULL, "name"}};
+
+    for (size_t i = 0; i < ARRAY_LEN(pairs) && !call->object; i++) {
+        const char *of = pairs[i][0] ? json_get_string(answer, pairs[i][0]) : "";
+        const char *name = json_get_string(answer, pairs[i][1]);
+
+        if (of && name)
+            call->object = arena_printf(call->arena, "%s%s%s", of, *of ? "/" : "", name);
+    }
+}
+
+/* Of several, as many as a line holds. */
+void call_about_all(struct call *call, const struct json *answers)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+
+    JSON_EACH(answers, it) {
+        const char *ns = json_get_string(it, "namespace"), *name = json_string_or(json_get(it, "name"), "");
+
+        if (text.len + strlen(name) > PATH_SHOWN_MAX) {
+            buf_puts(&text, " …");
+            break;
+        }
+        buf_printf(&text, "%s%s %s%s%s", text.len ? ", " : "", json_string_or(json_get(it, "kind"), ""),
+                   ns ? ns : "", ns ? "/" : "", name);
+    }
+    if (text.len)
+        call->object = arena_strndup(call->arena, text.data, text.len);
 }
 
 void call_audit(struct call *call, int status)

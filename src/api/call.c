@@ -115,6 +115,8 @@ void call_reply_json(struct call *call, int status, const struct json *doc)
 {
     struct buf body = {0};
 
+    if (status < 300 && !call->object && streq(call->req->method, "POST"))
+        call_about(call, doc);
     if (query_bool(call, "pretty"))
         json_write_pretty(&body, doc, 2);
     else

@@ -72,6 +72,8 @@ void api_cut(struct api *api, const char *user, const struct call *except);
 
 /* audit_call.c: the answer's status is known. */
 void call_audit(struct call *call, int status);
+void call_about(struct call *call, const struct json *answer); /* for the audit log, where it says so */
+void call_about_all(struct call *call, const struct json *answers);
 
 /* Handles the call (arg) from its beginning: for those who had to wait before anything was done. */
 void call_again(void *arg);

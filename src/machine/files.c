@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -437,6 +438,20 @@ static int take_bytes(struct files *files, struct put *put)
     return 0;
 }
 
+/* The name is on the disk only when its folder is. Where a file system does not sync folders, it does by
+ * itself. */
+static int sync_folder(const char *path, struct err *err)
+{
+    CLEANUP(free) char *copy = mem_strdup(path);
+    CLEANUP(fd_close) int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0 && errno == EACCES) /* it may be written and not read */
+        return 0;
+    if (fd < 0 || (fsync(fd) < 0 && errno != EINVAL && errno != EROFS))
+        return err_errno(err, errno, "sync the folder of '%s'", path);
+    return 0;
+}
+
 static int finish_put(const struct json *request, int fd, const char *part, const char *path, struct err *err)
 {
     struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_sec = json_int(json_get(request, "mtime"), 0)}};
@@ -446,7 +461,7 @@ static int finish_put(const struct json *request, int fd, const char *part, cons
         return err_errno(err, errno, "finish '%s'", path);
     if (rename(part, path) < 0)
         return err_errno(err, errno, "put '%s' in its place", path);
-    return 0;
+    return sync_folder(path, err);
 }
 
 /* The line after the bytes. */

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define FAVOR_CHANGES "favordynmods"
-#define DEPTH_MAX     16 /* folders below a container's, which it may make itself */
+#define FOLDERS_MAX   100000 /* below a container's, which it may make itself, as deep as it likes */
 #define KILL_ROUNDS   4
 #define FILE_MAX      65536
 #define MOUNTS_BYTES  (4 << 20)
@@ -341,22 +341,70 @@ int cgroup_stats(const struct cgroup *cg, const char *id, struct runtime_stats *
 
 /* ---- killing and removing ---- */
 
-/* Calls fn for the folder and all below it, the deepest first. fd is taken. */
-static void each_folder(int fd, int depth, void (*fn)(void *arg, int dir), void *arg)
+/* The folders in one, and how far they have been gone through. */
+struct level {
+    VEC(char *) names;
+    size_t at;
+};
+
+static void level_read(int fd, struct level *ret)
 {
-    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    DIR *dir = fdopendir(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     const struct dirent *entry;
 
-    if (!dir) {
-        fd_close(fd);
+    *ret = (struct level){0};
+    if (!dir)
         return;
-    }
-    while (depth < DEPTH_MAX && (entry = readdir(dir)))
-        if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-            each_folder(openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), depth + 1,
-                        fn, arg);
-    fn(arg, fd);
+    rewinddir(dir);
+    while ((entry = readdir(dir)))
+        if (entry->d_type == DT_DIR && !streq(entry->d_name, ".") && !streq(entry->d_name, ".."))
+            vec_push(&ret->names, mem_strdup(entry->d_name));
     closedir(dir);
+}
+
+static void level_done(struct level *level)
+{
+    VEC_EACH(&level->names, it)
+        free(*it);
+    vec_done(&level->names);
+}
+
+/* Calls fn for the folder and all below it, the deepest first. fd is taken. One descriptor is enough for any
+ * depth: cgroups are not moved, so the way back is "..". */
+static void each_folder(int fd, void (*fn)(void *arg, int dir), void *arg)
+{
+    VEC(struct level) way = {0};
+    struct level level;
+
+    if (fd < 0)
+        return;
+    level_read(fd, &level);
+    vec_push(&way, level);
+    for (size_t seen = 0; way.len > 0 && seen < FOLDERS_MAX;) {
+        struct level *here = &way.v[way.len - 1];
+        int next = -1;
+
+        if (here->at < here->names.len) {
+            next = openat(fd, here->names.v[here->at++], O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+            if (next < 0)
+                continue; /* it has gone */
+            level_read(next, &level);
+            vec_push(&way, level);
+        } else {
+            fn(arg, fd);
+            seen++;
+            level_done(here);
+            way.len--;
+            if (way.len > 0 && (next = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+                break;
+        }
+        fd_close(fd);
+        fd = next;
+    }
+    VEC_EACH(&way, it)
+        level_done(it);
+    vec_done(&way);
+    fd_close(fd);
 }
 
 static void kill_procs(void *arg, int dir)
@@ -387,7 +435,7 @@ static size_t kill_in(const struct cgroup *cg, const struct hierarchy *h, const 
     for (int round = 0; round < KILL_ROUNDS; round++) {
         size_t found = 0;
 
-        each_folder(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), 0, kill_procs, &found);
+        each_folder(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), kill_procs, &found);
         all = found > all ? found : all;
         if (found == 0 || round > 0)
             break;
@@ -410,18 +458,13 @@ size_t cgroup_kill(const struct cgroup *cg, const char *id)
 
 static void remove_children(void *arg, int dir)
 {
-    DIR *list;
-    const struct dirent *entry;
+    struct level level;
 
     (void)arg;
-    list = fdopendir(fcntl(dir, F_DUPFD_CLOEXEC, 0));
-    if (!list)
-        return;
-    rewinddir(list);
-    while ((entry = readdir(list)))
-        if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-            unlinkat(dir, entry->d_name, AT_REMOVEDIR);
-    closedir(list);
+    level_read(dir, &level);
+    VEC_EACH(&level.names, it)
+        unlinkat(dir, *it, AT_REMOVEDIR);
+    level_done(&level);
 }
 
 int cgroup_remove(const struct cgroup *cg, const char *id, struct err *err)
@@ -431,7 +474,7 @@ int cgroup_remove(const struct cgroup *cg, const char *id, struct err *err)
 
         if (rmdir(path) == 0 || errno == ENOENT)
             continue;
-        each_folder(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), 0, remove_children, NULL);
+        each_folder(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), remove_children, NULL);
         if (rmdir(path) == 0 || errno == ENOENT)
             continue;
         if (errno == EBUSY || errno == ENOTEMPTY)

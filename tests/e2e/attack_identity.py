@@ -296,6 +296,39 @@ def test_the_audit_log_tells_who_did_what_and_no_secrets(own_daemon):
     assert (own_daemon.data / "audit.log").stat().st_mode & 0o077 == 0
 
 
+def test_the_audit_log_names_what_was_made(own_daemon):
+    ask = own_daemon.request
+    ask("POST", "/v1/users", {"name": "ann"})
+    apply = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"
+    made = {"token": ask("POST", "/v1/tokens", {"user": "ann"}), "again": ask("POST", "/v1/users", {"name": "ann"}),
+            "config": ask("POST", "/v1/kubeconfig", {"user": "ann"}),
+            "train": ask("POST", "/v1/train", {"job_name": "t", "dockerImage": "host", "command": ["true"], "max_gpus": 0}),
+            "apply": ask("POST", "/v1/apply", apply, headers={"Content-Type": "application/yaml"})}
+    assert all(answer.code in (200, 201) for answer in made.values()), {k: a.body for k, a in made.items()}
+    lines = {line["id"]: line["object"] for line in audit_lines(own_daemon, 6)}
+    told = {name: lines[answer.headers["X-Request-Id"]] for name, answer in made.items()}
+    assert told == {"token": f"ann/{made['token'].json()['id']}", "again": f"ann/{made['again'].json()['certificate']}", "train": "default/t",
+                    "config": f"ann/{made['config'].json()['certificate']}", "apply": "ConfigMap default/a, ConfigMap default/b"}
+
+
+def test_nothing_escapes_the_audit_log_by_a_name_or_a_query(own_daemon):
+    ann = Person(own_daemon, "ann")
+    maps = "/api/v1/namespaces/ann/configmaps"
+    asked = [ann.ask("POST", maps, {"metadata": {"name": "selfsubject"}}), ann.ask("DELETE", f"{maps}/selfsubject"),
+             own_daemon.request("POST", "/v1/tokens?dryRun=All", {"user": "ann"}),
+             own_daemon.request("PATCH", "/v1/users/ann?dryRun=1", {"disabled": True})]
+    assert all(answer.code in (200, 201) for answer in asked)
+    lines = {line["id"] for line in audit_lines(own_daemon, 4)}
+    assert {answer.headers["X-Request-Id"] for answer in asked} <= lines
+
+
+def test_groups_that_are_not_given_stay(own_daemon):
+    own_daemon.post("/v1/users", {"name": "ann", "groups": ["berth:viewers"]})
+    for body in ({"groups": None, "disabled": True}, {"disabled": False}):
+        assert own_daemon.request("PATCH", "/v1/users/ann", body).json()["groups"] == ["berth:viewers"]
+    assert own_daemon.request("PATCH", "/v1/users/ann", {"groups": []}).json()["groups"] == []
+
+
 def test_the_audit_log_can_have_everything_or_nothing_and_be_moved_away(tmp_path):
     with harness.Daemon(tmp_path / "all", "--audit", "all") as daemon:
         daemon.get("/v1/status")

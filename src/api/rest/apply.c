@@ -137,5 +137,6 @@ void rest_apply(struct call *call, const char *id)
         json_set(call->arena, item, "warnings", *warnings);
     }
     call->failure = (struct failure){0};
+    call_about_all(call, items);
     call_reply_json(call, 200, answer);
 }

@@ -223,6 +223,7 @@ int rest_write_kubeconfig(struct call *call, const char *user, const struct json
     keep_certificate(call, user, groups, &made, until, family);
     json_set(call->arena, answer, "kubeconfig", json_of_str(call->arena, buf_view(&text)));
     json_set_string(call->arena, answer, "certificate", made.serial);
+    call->object = arena_printf(call->arena, "%s/%s", user, made.serial);
     return 0;
 }
 

@@ -303,7 +303,7 @@ void rest_users_change(struct call *call, const char *id)
     }
     record = need_record(call, id);
     json_remove(record, "removed");
-    if (json_get(doc, "groups"))
+    if (json_is(json_get(doc, "groups"), JSON_ARRAY)) /* null says nothing */
         json_set(call->arena, record, "groups", *groups);
     if (json_is(json_get(doc, "disabled"), JSON_BOOL))
         json_set_bool(call->arena, record, "disabled", disabled);

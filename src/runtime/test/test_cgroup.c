@@ -5,6 +5,8 @@
 #include "base/test/test.h"
 #include "runtime/cgroup.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define V1(name) "29 28 0:25 / /sys/fs/cgroup/" name " rw,relatime shared:9 - cgroup cgroup rw," name "\n"
@@ -192,9 +194,43 @@ static void test_v2_has_controllers_switched_on_and_a_weight(void **state)
     fake_done(&fake);
 }
 
+static void test_folders_of_any_depth_and_name_are_removed(void **state)
+{
+    static const char *const names[] = {"x", ".hidden", "y"};
+    CLEANUP(cgroup_free) struct cgroup *cg = NULL;
+    CLEANUP(free) char *top = NULL;
+    struct fake fake;
+    struct err err = {0};
+    int fd;
+
+    (void)state;
+    fake_init(&fake);
+    top = mem_printf("%s/u/berth/a", fake.dir);
+    assert_int_equal(dir_make(top, 0700, &err), 0);
+    fd = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int depth = 0; depth < 3000; depth++) { /* longer than a path may be */
+        int below;
+
+        for (size_t i = 0; i < ARRAY_LEN(names); i++)
+            assert_int_equal(mkdirat(fd, names[i], 0700), 0);
+        below = openat(fd, names[depth % 2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        close(fd);
+        fd = below;
+        assert_true(fd >= 0);
+    }
+    close(fd);
+    buf_printf(&fake.mounts, "30 28 0:26 / %s/u rw - cgroup2 cgroup2 rw\n", fake.dir);
+    assert_int_equal(cgroup_parse(buf_view(&fake.mounts), STR("cpu memory pids"), "/berth", &cg, NULL), 0);
+    if (cgroup_remove(cg, "a", &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(access(top, F_OK), -1);
+    fake_done(&fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_folders_of_any_depth_and_name_are_removed),
         cmocka_unit_test(test_v2_is_found),
         cmocka_unit_test(test_v1_is_found),
         cmocka_unit_test(test_hybrid_hides_its_v2_mount),
