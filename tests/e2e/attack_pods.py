@@ -317,3 +317,28 @@ def test_what_an_admin_makes_for_somebody_runs_as_that_person(lab):
         assert row["user"] == lab.ann.name
         log = lab.node.request("GET", path + "/logs").body.decode()
         assert log.split()[0] == str(lab.ann.uid), (name, row, log)
+
+
+# As 32-bit programs do it, and with a family that has more bits than the kernel looks at.
+VSOCK = r"""
+import ctypes, mmap, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+def result(n):
+    return ctypes.get_errno() if n == -1 else "made"
+print("plain", result(libc.syscall(41, ctypes.c_long(40), ctypes.c_long(1), ctypes.c_long(0))))
+print("wide", result(libc.syscall(41, ctypes.c_long(40 | 1 << 32), ctypes.c_long(1), ctypes.c_long(0))))
+print("inet", result(libc.syscall(41, ctypes.c_long(2), ctypes.c_long(1), ctypes.c_long(0))))
+page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40, prot=7)  # below 4 GiB
+at = ctypes.addressof(ctypes.c_char.from_buffer(page))
+page[256:268] = struct.pack("<3i", 40, 1, 0)
+page[0:20] = b"\x53\xb8\x66\0\0\0\xbb\1\0\0\0\xb9" + struct.pack("<I", at + 256) + b"\xcd\x80\x5b\xc3"
+n = ctypes.CFUNCTYPE(ctypes.c_int)(at)()
+print("call", -n if n < 0 else "made")
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="machine code of x86-64")
+def test_no_socket_leads_to_the_host_of_this_machine(lab):
+    lab.ann.create(podkit.pod("vsock", command=["python3", "-c", VSOCK]))
+    said = dict(line.split() for line in lab.output("vsock", lab.ann.name).splitlines())
+    assert said == {"plain": "38", "wide": "38", "inet": "made", "call": "1"}
