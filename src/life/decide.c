@@ -113,6 +113,29 @@ static void set_claim(struct step *step, struct life_job *job, const struct slot
     job_apply(step, job, &(struct live_event){.type = LIVE_CLAIM, .slots = {slots, len}}, NULL);
 }
 
+static bool has_slot(struct placement at, const struct slot *slot)
+{
+    for (uint32_t i = 0; i < at.len; i++)
+        if (at.v[i].node == slot->node && at.v[i].card == slot->card)
+            return true;
+    return false;
+}
+
+/* Whether others are still on cards that a job would grow to: it goes on until those have gone. */
+static bool must_wait(const struct life *life, const struct life_job *job, const struct action *action)
+{
+    const struct sched_view *view = live_view(life->live);
+    uint32_t other;
+
+    if (life->rules.at_once || !demand_whole(&job->w.demand))
+        return false;
+    for (size_t i = 0; (other = live_running(life->live, i)) != SCHED_NONE; i++)
+        for (uint32_t k = 0; view->jobs[other].id != job->w.id && k < action->slot_count; k++)
+            if (has_slot(view->jobs[other].placement, &action->slots[k]))
+                return true;
+    return false;
+}
+
 static bool stop_for(struct deciding *d, struct life_job *job, const struct action *action, uint64_t by_id,
                      const char *text)
 {
@@ -121,6 +144,8 @@ static bool stop_for(struct deciding *d, struct life_job *job, const struct acti
     bool resize = action->type == ACTION_RESIZE;
 
     if (job->stop.kind || job->placed_ms == step->now) /* nothing starts and stops in one instant */
+        return false;
+    if (resize && !by && must_wait(step->life, job, action))
         return false;
     if (resize && !by && d->admit &&
         d->admit(d->arg, job, action->slots, action->slot_count, &step->out->arena))
@@ -257,35 +282,65 @@ static void due(struct step *step)
     vec_done(&late);
 }
 
-static struct life_job *find_growing(const struct life *life)
+/* A job that stops to grow, and has not heard of it. */
+static bool is_growing(const struct life_job *job)
 {
-    struct life_walk walk = {0};
-
-    while (life_each(life, &walk))
-        if (walk.job->stop.kind == STOP_RESIZE && !walk.job->stop.by && stop_withdrawable(walk.job) &&
-            walk.job->w.claim.len > walk.job->w.placement.len)
-            return walk.job;
-    return NULL;
+    return job->stop.kind == STOP_RESIZE && !job->stop.by && stop_withdrawable(job) &&
+           job->w.claim.len > job->w.placement.len;
 }
 
-/* A job that stops to grow keeps free cards for itself, for up to an epoch. Who waits and could use them
- * comes first. */
-static bool withdraw_growth(struct step *step)
+/* Whether the plan starts a job on one of the cards it would grow to. */
+static bool is_in_the_way(const struct plan *plan, const struct life_job *growing, struct placement claim)
 {
-    struct life_job *growing = find_growing(step->life);
+    VEC_EACH(&plan->actions, action)
+        for (uint32_t i = 0; action->type == ACTION_START && i < action->slot_count; i++)
+            if (has_slot(claim, &action->slots[i]) && !has_slot(growing->w.placement, &action->slots[i]))
+                return true;
+    return false;
+}
+
+/* A job that stops to grow keeps free cards for itself, for up to an epoch. Who waits and would start on them
+ * comes first: what would be done without those that grow is asked for, and not more is withdrawn. */
+static bool withdraw_growth(struct deciding *d)
+{
+    struct step *step = &d->step;
+    struct life *life = step->life;
+    VEC(struct life_job *) growing = {0};
+    VEC(struct placement) claims = {0};
     struct life_walk walk = {0};
+    bool any = false;
 
-    while (growing && life_each(step->life, &walk)) {
-        const struct workload *w = &walk.job->w;
+    for (uint32_t i = 0, job; (job = live_running(life->live, i)) != SCHED_NONE; i++) {
+        struct life_job *it = life_find(life, live_view(life->live)->jobs[job].id);
 
-        if (phase_is_waiting(w->phase) && !w->blocked && !w->refused && w->not_before_ms <= step->now &&
-            w->claim.len == 0 && w->demand.max_gpus > 0 &&
-            w->demand.min_gpus <= growing->w.claim.len - growing->w.placement.len) {
-            stop_withdraw(step, growing);
-            return true;
+        if (it && is_growing(it))
+            vec_push(&growing, it);
+    }
+    while (growing.len && !any && life_each(life, &walk)) /* whether anybody could start at all */
+        any = phase_is_waiting(walk.job->w.phase) && !walk.job->w.blocked &&
+              walk.job->w.not_before_ms <= step->now && walk.job->w.demand.max_gpus > 0;
+    if (!any)
+        growing.len = 0;
+    any = false;
+    VEC_EACH(&growing, it) {
+        struct placement claim = (*it)->w.claim;
+
+        vec_push(&claims, ((struct placement){slots_keep(&step->out->arena, claim.v, claim.len), claim.len}));
+        set_claim(step, *it, (*it)->w.placement.v, (*it)->w.placement.len);
+    }
+    if (growing.len)
+        live_try(life->live, step->now, &d->plan);
+    for (size_t i = 0; i < growing.len; i++) {
+        if (is_in_the_way(&d->plan, growing.v[i], claims.v[i])) {
+            stop_withdraw(step, growing.v[i]);
+            any = true;
+        } else {
+            set_claim(step, growing.v[i], claims.v[i].v, claims.v[i].len);
         }
     }
-    return false;
+    vec_done(&growing);
+    vec_done(&claims);
+    return any;
 }
 
 bool life_decide(struct life *life, int64_t now_ms, life_admit_fn admit, void *arg,
@@ -308,11 +363,6 @@ bool life_decide(struct life *life, int64_t now_ms, life_admit_fn admit, void *a
                 break;
             continue;
         }
-        if (d.plan.actions.len == 0) {
-            if (!withdraw_growth(&d.step) || ++passes >= LIFE_PASSES_MAX)
-                break;
-            continue;
-        }
         blocked = block_some(&d);
         if (blocked) {
             blocks += blocked;
@@ -321,7 +371,7 @@ bool life_decide(struct life *life, int64_t now_ms, life_admit_fn admit, void *a
             life->again = true;
             break;
         }
-        if (!act(&d) || ++passes >= LIFE_PASSES_MAX)
+        if ((!act(&d) && !withdraw_growth(&d)) || ++passes >= LIFE_PASSES_MAX)
             break;
     }
     plan_done(&d.plan);

@@ -615,6 +615,7 @@ void look_drop(void *arg, const struct object *object)
 void queue_see(struct queue *queue, const char *uid)
 {
     queue_look(queue, uid);
+    queue_settle(queue); /* it is there, but not certain yet */
     queue_soon(queue);
 }
 

@@ -327,10 +327,18 @@ static bool is_large(const struct demand *d)
     return d->min_gpus > 1 && demand_whole(d);
 }
 
+/* Whether it comes before the one that cards are held for, but for that. What it may displace it may displace
+ * there, too, and it gets the place it made so. */
+static bool is_before_held(const struct book *book, const struct key *key)
+{
+    return book->policy->outranks && book->policy->outranks(book, key, &book->held_for);
+}
+
 static void set_reason(struct book *book, const struct key *key, bool held, const struct plan *plan)
 {
     struct shape *shape = &book->shapes.v[key->shape];
     uint32_t pod;
+    bool lifts;
 
     shape->reason = held ? WAIT_HELD : why_not(book, shape);
     shape->about = held ? book->held_for.job : SCHED_NONE;
@@ -339,7 +347,12 @@ static void set_reason(struct book *book, const struct key *key, bool held, cons
     if (shape->reason == WAIT_GPUS && book->victims_known && book->victims.len == 0 &&
         book->running.len > 0 && book->policy->outranks(book, key, &book->running.v[book->running.len - 1]))
         shape->reason = WAIT_PROTECTED;
+    lifts = book->held.len > 0 && is_before_held(book, key);
+    if (lifts)
+        hold_use(book, -1);
     pod = would_take(book, key, plan);
+    if (lifts)
+        hold_use(book, 1);
     if (pod != SCHED_NONE) {
         shape->reason = WAIT_ASK;
         shape->about = pod;
@@ -360,6 +373,8 @@ static void fail(struct book *book, const struct key *key, bool held, const stru
 {
     struct shape *shape = &book->shapes.v[key->shape];
 
+    if (book_job(book, key->job)->refused) /* nobody makes room for it, but others of its shape may ask */
+        return;
     book->open -= !held;
     shape->failed_held = true;
     shape->failed = !held;
@@ -389,13 +404,6 @@ static bool hold_ready(struct book *book, const struct plan *plan)
         return false;
     hold_for(book, plan);
     return true;
-}
-
-/* Whether it comes before the one that cards are held for, but for that. What it may displace it may displace
- * there, too, and it gets the place it made so. */
-static bool is_before_held(const struct book *book, const struct key *key)
-{
-    return book->policy->outranks && book->policy->outranks(book, key, &book->held_for);
 }
 
 static bool start_on_claim(struct book *book, const struct key *key, struct plan *plan)

@@ -475,7 +475,7 @@ void live_cluster(struct live *live, const struct cluster *cluster)
 
 /* ---- deciding ---- */
 
-static void decide(struct live *live, int64_t now_ms, struct plan *plan, bool explain)
+static void decide(struct live *live, int64_t now_ms, struct plan *plan, bool explain, bool looks)
 {
     struct book *book = &live->book;
     struct space kept = book->space;
@@ -489,7 +489,7 @@ static void decide(struct live *live, int64_t now_ms, struct plan *plan, bool ex
     book_decide(book, plan);
     if (explain)
         explain_waits(book, plan);
-    if (book->policy->looked && !explain)
+    if (book->policy->looked && looks)
         VEC_EACH(&book->running, key)
             book->policy->looked(&live->view.options, &live->jobs.v[key->job], now_ms);
     free(book->space.nodes);
@@ -515,8 +515,13 @@ static void keep_head(struct live *live)
 
 void live_decide(struct live *live, int64_t now_ms, struct plan *plan)
 {
-    decide(live, now_ms, plan, false);
+    decide(live, now_ms, plan, false, true);
     keep_head(live);
+}
+
+void live_try(struct live *live, int64_t now_ms, struct plan *plan)
+{
+    decide(live, now_ms, plan, false, false);
 }
 
 uint64_t live_held_for(const struct live *live)
@@ -542,7 +547,7 @@ int64_t live_turn_ms(const struct live *live, int64_t now_ms)
 
 void live_plan(struct live *live, int64_t now_ms, struct plan *plan)
 {
-    decide(live, now_ms, plan, true);
+    decide(live, now_ms, plan, true, false);
 }
 
 static uint64_t digest(uint64_t hash, uint64_t value)

@@ -63,6 +63,8 @@ void live_cluster(struct live *live, const struct cluster *cluster);
 
 /* What to do now; job indexes are of live_view(). plan->waits stays empty. */
 void live_decide(struct live *live, int64_t now_ms, struct plan *plan);
+/* The same as a question: nothing is noted of it. */
+void live_try(struct live *live, int64_t now_ms, struct plan *plan);
 /* For whom free cards were kept at the last decision; 0: nobody. */
 uint64_t live_held_for(const struct live *live);
 /* When time alone changes the order of those that run; INT64_MAX: never. */

@@ -91,6 +91,7 @@ static struct json *make_doc(struct arena *arena, const struct act *act)
 struct receipt {
     struct world *world;
     int64_t job;
+    bool before; /* what was so when it was asked for */
 };
 
 static void taken(void *arg, const struct err *err)
@@ -189,7 +190,7 @@ static void submit(struct world *world, const struct act *act)
         return;
     }
     receipt = NEW(struct receipt);
-    *receipt = (struct receipt){world, act->job};
+    *receipt = (struct receipt){.world = world, .job = act->job};
     store_defer(world->store, taken, receipt);
     queue_see(world->queue, job->uid);
 }
@@ -207,6 +208,27 @@ static const struct object *object_of(struct world *world, const struct world_jo
     return job && *job->uid ? store_by_uid(world->store, job->uid) : NULL;
 }
 
+/* Its owner is told whether it is cancelled or deleted; who hears nothing, of a daemon that was killed, does
+ * not know. */
+static void unasked(void *arg, const struct err *err)
+{
+    struct receipt *receipt = arg;
+    struct world_job *job = world_job(receipt->world, receipt->job);
+
+    if (err)
+        job->unasked = receipt->before;
+    free(receipt);
+}
+
+static void unasked_later(struct world *world, struct world_job *job)
+{
+    struct receipt *receipt = NEW(struct receipt);
+
+    *receipt = (struct receipt){world, job->act.job, job->unasked};
+    job->unasked = true;
+    store_defer(world->store, unasked, receipt);
+}
+
 static void delete_job(struct world *world, struct world_job *job)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -219,7 +241,7 @@ static void delete_job(struct world *world, struct world_job *job)
 
     if (object && registry_delete(world->registry, &write, object->kind, object->ns, object->name, &options,
                                   &written) == 0)
-        job->unasked = true;
+        unasked_later(world, job);
 }
 
 static void relabel(struct world *world, struct world_job *job, const char *key, const char *value)
@@ -279,7 +301,7 @@ static void act_on_job(struct world *world, const struct act *act)
         if (queue_cancel(world->queue, &who, job->uid, &err) < 0)
             noted(world, -1, &err);
         else
-            job->unasked = true;
+            unasked_later(world, job);
         break;
     case ACT_DELETE:
         delete_job(world, job);

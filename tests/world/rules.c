@@ -173,7 +173,7 @@ int64_t free_cards(const struct rules *rules, int64_t node, const struct row *al
 bool fits(const struct rules *rules, const struct row *row, const struct row *also)
 {
     for (int64_t node = 0; node < rules->world->lab.nodes; node++)
-        if (free_cards(rules, node, also) >= row->gpus_min)
+        if (node_works(rules->world, node) && free_cards(rules, node, also) >= row->gpus_min)
             return true;
     return false;
 }
@@ -430,6 +430,21 @@ void rules_look(struct rules *rules)
     rules_check_truth(rules);
     rules_check_waits(rules);
     rules_check_slides(rules);
+}
+
+void rules_print(const struct rules *rules)
+{
+    for (size_t i = 0; i < rules->now.len; i++) {
+        const struct row *row = &rules->now.rows[i];
+
+        printf("    job%-4" PRId64 " %-9s position %" PRId64 ", ordinal %.1f, %" PRId64 " GPUs (%" PRId64
+               " to %" PRId64 ")",
+               row->job, phase_name(row->phase), row->position, row->ordinal, row->gpus, row->gpus_min,
+               row->gpus_max);
+        for (size_t k = 0; k < row->card_count; k++)
+            printf(" lab%" PRId64 "/%" PRId64, row->cards[k].node, row->cards[k].card);
+        printf(": %s\n", row->reason);
+    }
 }
 
 bool rules_all_over(struct rules *rules)

@@ -10,6 +10,7 @@ void rules_end(struct rules *rules);  /* everything is over: what must have beco
 bool rules_all_over(struct rules *rules);
 bool rules_wanted(const struct rules *rules, const char *rule);
 void rules_set_only(struct rules *rules, const char *rule); /* NULL: all; else those that begin so */
+void rules_print(const struct rules *rules);                /* the rows of the last look */
 uint64_t rules_looks(const struct rules *rules);
 /* How far off ends were that were told after two epochs, in percent of what was left then. */
 unsigned rules_end_errors(const struct rules *rules, int *ret, unsigned max);

@@ -59,16 +59,22 @@ static void check_bare(struct rules *rules, const struct row *row, const struct 
                      row->job, track->stop.by);
 }
 
-/* 4: a shrink takes what is needed, not more. */
+/* 4: a shrink takes what is needed, not more: by those that wait and, where it is for nobody of them, by
+ * elastic jobs to which the cards are worth more. */
 static void check_shrink(struct rules *rules, const struct row *row, const struct track *track)
 {
     int64_t need = 0;
 
     if (!streq(track->stop.kind, "resize") || !track->stop.to || track->stop.to >= track->gpus)
         return;
-    for (size_t i = 0; i < rules->now.len; i++)
-        if (phase_is_waiting(rules->now.rows[i].phase))
-            need += rules->now.rows[i].gpus_min;
+    for (size_t i = 0; i < rules->now.len; i++) {
+        const struct row *other = &rules->now.rows[i];
+
+        if (phase_is_waiting(other->phase))
+            need += other->gpus_min;
+        else if (!track->stop.by && other->job != row->job && other->gpus_max > other->gpus)
+            need += other->gpus_max - other->gpus;
+    }
     if (track->gpus - track->stop.to > need)
         world_broken(rules->world, "4-shrink",
                      "job%" PRId64 " shrinks from %" PRId64 " to %" PRId64 " GPUs; %" PRId64
@@ -235,6 +241,16 @@ static bool in_last_epoch(struct rules *rules, const struct row *row)
     return job->act.kind == JOB_TRAINING && job->saved + 1 >= (job->act.epochs ? job->act.epochs : 1);
 }
 
+/* Who stops elsewhere frees nothing that another could use. */
+static bool cards_work(const struct world *world, const struct row *row)
+{
+    for (size_t i = 0; i < row->card_count; i++)
+        if (node_works(world, row->cards[i].node) &&
+            !world->kubelet->nodes[row->cards[i].node].failed[row->cards[i].card])
+            return true;
+    return false;
+}
+
 /* 3: while a startable first-GPU job waits, no later GPU of anybody that may be displaced goes on past its
  * minimum run and its stop time. */
 static void check_promise(struct rules *rules, const struct row *row, struct track *track)
@@ -251,7 +267,7 @@ static void check_promise(struct rules *rules, const struct row *row, struct tra
         int64_t both;
 
         if (!other->card_count || !whole_cards(rules, other) || other->ordinal <= 1 ||
-            other->job == row->job || !node_works(rules->world, other->cards[0].node))
+            other->job == row->job || !cards_work(rules->world, other))
             continue;
         if (!resumes(rules, other)) {
             const struct world_job *job = world_job(rules->world, other->job);
@@ -305,6 +321,20 @@ static bool someone_leaves(const struct rules *rules)
     return false;
 }
 
+/* One before it in the order cannot start, which nobody knows before it was tried: cards are kept for it. */
+static bool behind_untried(struct rules *rules, const struct row *head)
+{
+    for (size_t i = 0; i < rules->now.len; i++) {
+        const struct row *row = &rules->now.rows[i];
+        const struct world_job *job = world_job(rules->world, row->job);
+
+        if (job && job->act.fault == FAULT_IMAGE && track_of(rules, row->job)->tries == 0 && row->position &&
+            row->position < head->position && phase_is_waiting(row->phase))
+            return true;
+    }
+    return false;
+}
+
 /* 4: no card idles longer than a few seconds while waiting work fits it. */
 static void check_idle(struct rules *rules, const struct row *head)
 {
@@ -318,7 +348,7 @@ static void check_idle(struct rules *rules, const struct row *head)
     }
     if (!head)
         return;
-    if (someone_leaves(rules) || !fits(rules, head, NULL) ||
+    if (someone_leaves(rules) || behind_untried(rules, head) || !fits(rules, head, NULL) ||
         (head->gpus_min > 0 && !whole_cards(rules, head))) {
         track_of(rules, head->job)->fits_ms = 0;
         return;

@@ -17,6 +17,7 @@
 #define WORLD_BEGIN (INT64_C(1800000000) * NSEC_PER_SEC) /* a day in 2027 */
 #define DRAIN_MS    (12 * 3600 * INT64_C(1000)) /* after the last act; then what is left is cancelled */
 #define FLUSH_MS    (6 * 3600 * INT64_C(1000))  /* and that is over by then */
+#define TURNS_MAX   5000                        /* of the loop at one instant: more is a hang */
 #define LOOK_MS     30000                       /* the rules look at least so often */
 
 int64_t world_ms(const struct world *world)
@@ -56,6 +57,8 @@ void world_broken(struct world *world, const char *rule, const char *fmt, ...)
     world->broken_text = mem_strdup(text);
     world->broken_at = world_ms(world);
     world_note(world, "BROKEN %s: %s", rule, text);
+    if (world->trace)
+        rules_print(world->rules);
 }
 
 struct world_job *world_job(struct world *world, int64_t number)
@@ -131,6 +134,17 @@ static void run_acts(struct world *world)
         people_act(world, &world->story.acts.v[world->next++]);
 }
 
+/* The clock stands still for as long as there is something to do at once. */
+static void look_for_hang(struct world *world)
+{
+    if (world_ms(world) != world->moment) {
+        world->moment = world_ms(world);
+        world->turns = 0;
+    } else if (++world->turns > TURNS_MAX) {
+        world_broken(world, "0-hangs", "nothing becomes of %d turns of the loop at one instant", TURNS_MAX);
+    }
+}
+
 static void step(struct world *world, int64_t until)
 {
     int64_t wait = next_moment(world, until) - world_ms(world);
@@ -145,6 +159,7 @@ static void step(struct world *world, int64_t until)
     kubelet_run(world->kubelet);
     run_acts(world);
     rules_look(world->rules);
+    look_for_hang(world);
 }
 
 void world_run(struct world *world, int64_t ms)
@@ -197,10 +212,15 @@ bool world_play(struct world *world, const struct story *story)
     while (world_ms(world) < end && !world->broken_rule && !rules_all_over(world->rules))
         step(world, world_ms(world) + LOOK_MS);
     if (!world->broken_rule && !rules_all_over(world->rules)) {
-        while (!world->up)
-            step(world, world_ms(world) + LOOK_MS);
-        cancel_all(world);
-        world_run(world, FLUSH_MS);
+        uint64_t failures;
+
+        do { /* who is told that the disk is full tries again */
+            failures = store_disk_failures(world->disk);
+            while (!world->up)
+                step(world, world_ms(world) + LOOK_MS);
+            cancel_all(world);
+            world_run(world, FLUSH_MS);
+        } while (store_disk_failures(world->disk) != failures && !world->broken_rule);
     }
     if (!world->broken_rule)
         rules_end(world->rules);

@@ -65,6 +65,8 @@ struct world {
     bool trace;                      /* print what happens */
     char *broken_rule, *broken_text; /* NULL: none */
     int64_t broken_at;
+    int64_t moment; /* when the last turn of the loop was, */
+    int turns;      /* and how many there were then */
 };
 
 /* Times of the world: milliseconds since it began. Never jump. */

@@ -259,5 +259,5 @@ static const struct tale table[] = {
     {0},
 };
 
-extern const struct tale size_tales[], estimate_tales[], crash_tales[];
-const struct tale *const tale_lists[] = {table, size_tales, estimate_tales, crash_tales, NULL};
+extern const struct tale size_tales[], estimate_tales[], crash_tales[], found_tales[];
+const struct tale *const tale_lists[] = {table, size_tales, estimate_tales, crash_tales, found_tales, NULL};
