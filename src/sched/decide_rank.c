@@ -327,18 +327,19 @@ static bool is_large(const struct demand *d)
     return d->min_gpus > 1 && demand_whole(d);
 }
 
-/* Whether it comes before the one that cards are held for, but for that. What it may displace it may displace
- * there, too, and it gets the place it made so. */
+/* Whether it comes before the one that cards are held for, but for that, or its owner asked, as the other's
+ * did not. What it may displace it may displace there, too, and it gets the place it made so. */
 static bool is_before_held(const struct book *book, const struct key *key)
 {
-    return book->policy->outranks && book->policy->outranks(book, key, &book->held_for);
+    return book->policy->outranks &&
+           ((book_job(book, key->job)->asked && !book_job(book, book->held_for.job)->asked) ||
+            book->policy->outranks(book, key, &book->held_for));
 }
 
 static void set_reason(struct book *book, const struct key *key, bool held, const struct plan *plan)
 {
     struct shape *shape = &book->shapes.v[key->shape];
     uint32_t pod;
-    bool lifts;
 
     shape->reason = held ? WAIT_HELD : why_not(book, shape);
     shape->about = held ? book->held_for.job : SCHED_NONE;
@@ -347,12 +348,9 @@ static void set_reason(struct book *book, const struct key *key, bool held, cons
     if (shape->reason == WAIT_GPUS && book->victims_known && book->victims.len == 0 &&
         book->running.len > 0 && book->policy->outranks(book, key, &book->running.v[book->running.len - 1]))
         shape->reason = WAIT_PROTECTED;
-    lifts = book->held.len > 0 && is_before_held(book, key);
-    if (lifts)
-        hold_use(book, -1);
+    hold_use(book, -1);
     pod = would_take(book, key, plan);
-    if (lifts)
-        hold_use(book, 1);
+    hold_use(book, 1);
     if (pod != SCHED_NONE) {
         shape->reason = WAIT_ASK;
         shape->about = pod;
@@ -505,6 +503,18 @@ static bool is_served(const struct book *book, const struct plan *plan, size_t f
     return book->claims != claims;
 }
 
+/* One whose owner asked, although others of its shape could not be served. */
+static void displace_asked(struct book *book, const struct key *key, struct plan *plan)
+{
+    bool lifts = book->held.len > 0 && is_before_held(book, key);
+
+    if (lifts)
+        hold_use(book, -1);
+    (void)(claim_leaving(book, key, lifts, plan) || displace(book, key, plan));
+    if (lifts)
+        hold_use(book, 1);
+}
+
 /* A job with a claim, one that is blocked or failed not long ago, or one whose owner asked. */
 static void try_special(struct book *book, const struct key *key, struct plan *plan)
 {
@@ -522,7 +532,7 @@ static void try_special(struct book *book, const struct key *key, struct plan *p
     if (!book->shapes.v[key->shape].failed)
         try_job(book, key, plan);
     else if (book_job(book, key->job)->asked)
-        (void)(claim_leaving(book, key, false, plan) || displace(book, key, plan));
+        displace_asked(book, key, plan);
     if (!is_served(book, plan, actions, claims, key->job))
         unclaim(book, key, plan);
 }

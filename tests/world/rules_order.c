@@ -321,15 +321,28 @@ static bool someone_leaves(const struct rules *rules)
     return false;
 }
 
-/* One before it in the order cannot start, which nobody knows before it was tried: cards are kept for it. */
-static bool behind_untried(struct rules *rules, const struct row *head)
+/* Somebody stops for it: where that is its own user's, a quota that is full now is not full then. */
+static bool is_waited_for(struct rules *rules, int64_t job)
+{
+    for (size_t i = 0; i < rules->now.len; i++)
+        if (rules->now.rows[i].phase == PHASE_STOPPING &&
+            track_of(rules, rules->now.rows[i].job)->stop.by == job)
+            return true;
+    return false;
+}
+
+/* Cards are kept for one before it in the order that could not start now: one that somebody makes room for,
+ * or one that cannot be pulled, which nobody knows before it was tried. */
+static bool behind_kept(struct rules *rules, const struct row *head)
 {
     for (size_t i = 0; i < rules->now.len; i++) {
         const struct row *row = &rules->now.rows[i];
         const struct world_job *job = world_job(rules->world, row->job);
 
-        if (job && job->act.fault == FAULT_IMAGE && track_of(rules, row->job)->tries == 0 && row->position &&
-            row->position < head->position && phase_is_waiting(row->phase))
+        if (!job || !phase_is_waiting(row->phase) || !row->position || row->position >= head->position)
+            continue;
+        if ((job->act.fault == FAULT_IMAGE && track_of(rules, row->job)->tries == 0) ||
+            is_waited_for(rules, row->job))
             return true;
     }
     return false;
@@ -348,7 +361,7 @@ static void check_idle(struct rules *rules, const struct row *head)
     }
     if (!head)
         return;
-    if (someone_leaves(rules) || behind_untried(rules, head) || !fits(rules, head, NULL) ||
+    if (someone_leaves(rules) || behind_kept(rules, head) || !fits(rules, head, NULL) ||
         (head->gpus_min > 0 && !whole_cards(rules, head))) {
         track_of(rules, head->job)->fits_ms = 0;
         return;

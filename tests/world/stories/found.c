@@ -27,6 +27,25 @@ static void claim_past_the_large(struct world *world)
            "the reason does not name whom a claim would take: %s", tell_reason(world, 3));
 }
 
+/* Three wait for a bare pod, each as the owner's first GPU; the last of them asks. The
+ * card goes to the first in the order. */
+static void last_one_claims(struct world *world)
+{
+    SUBMIT(world, POD(1, ANN, 36000), .priority = -3);
+    world_run(world, MINUTE(1));
+    SUBMIT(world, POD(2, BOB, 600));
+    SUBMIT(world, TRAINING(3, CYD, 10, 60));
+    SUBMIT(world, TRAINING(4, ANN, 10, 60), .max = 2);
+    world_run(world, MINUTE(1));
+    for (int64_t i = 2; i <= 4; i++)
+        EXPECT(world, strstr(tell_reason(world, i), "job1"), "job%" PRId64 " does not say whom to claim: %s",
+               i, tell_reason(world, i));
+    ACT(world, .type = ACT_CLAIM, .job = 4);
+    world_run(world, MINUTE(8));
+    expect_state(world, 1, "Preempted");
+    expect_state(world, 2, "Running");
+}
+
 /* Cards are kept for a large job for hours, and lent to an elastic one; a small one waits for the same. */
 static void lent_cards(struct world *world)
 {
@@ -70,6 +89,8 @@ const struct tale found_tales[] = {
      refused_in_front},
     {"a claim past a large job at the head is offered", "waited for a bare pod without a word of it", LAB(4),
      claim_past_the_large},
+    {"a claim is heard whoever waits before", "the claim of the third in the queue did nothing", LAB(1),
+     last_one_claims},
     {"growing is not asked for and withdrawn without end", "the daemon did nothing else any more", LAB(4),
      lent_cards},
     {"a job does not stop to grow before the cards are free",
