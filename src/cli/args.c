@@ -51,7 +51,18 @@ static const struct cli_option *row_of(const struct getopt_tables *tables, int o
     return NULL;
 }
 
-int args_parse(const struct verb *verb, int argc, char **argv, struct args *ret, struct err *err)
+/* "-3" is a number, not options: no row has a digit for a letter. What getopt is not to take for options
+ * begins with this meanwhile. */
+#define NUMBER_MARK '\1'
+
+static void mark_numbers(int argc, char **argv, char from, char to)
+{
+    for (int i = 1; i < argc && !streq(argv[i], "--"); i++)
+        if (argv[i][0] == from && argv[i][1] && argv[i][1 + strspn(argv[i] + 1, "0123456789")] == '\0')
+            argv[i][0] = to;
+}
+
+static int parse(const struct verb *verb, int argc, char **argv, struct args *ret, struct err *err)
 {
     struct getopt_tables tables = {.count = 0};
     CLEANUP(buf_done) struct buf letters = {0};
@@ -97,6 +108,19 @@ int args_parse(const struct verb *verb, int argc, char **argv, struct args *ret,
     if (verb->max_args >= 0 && ret->count > verb->max_args)
         return err_set(err, ERR_INVALID, "unexpected argument '%s'", ret->rest[verb->max_args]);
     return 0;
+}
+
+int args_parse(const struct verb *verb, int argc, char **argv, struct args *ret, struct err *err)
+{
+    bool numbers = !verb->raw && !verb->command;
+    int result;
+
+    if (numbers)
+        mark_numbers(argc, argv, '-', NUMBER_MARK);
+    result = parse(verb, argc, argv, ret, err);
+    if (numbers)
+        mark_numbers(argc, argv, NUMBER_MARK, '-');
+    return result;
 }
 
 const char *args_get(const struct args *args, const char *name)

@@ -174,6 +174,18 @@ static void print_frees(struct cli *cli, const struct json *list)
     grid_done(&grid);
 }
 
+/* Of one without a position: it has started, is over, or cannot start. */
+static void print_reason(const struct json *doc, const char *name)
+{
+    const char *reason = json_string_or(json_get(doc, "reason"), ""),
+               *state = json_string_or(json_get(doc, "state"), "");
+
+    if (*state && *reason)
+        printf("%s is %s: %s.\n", name, state, reason);
+    else
+        printf("%s is %s.\n", name, *state ? state : "not waiting");
+}
+
 int verb_why(struct cli *cli, const struct args *args)
 {
     enum output output;
@@ -196,7 +208,7 @@ int verb_why(struct cli *cli, const struct args *args)
         printf("%s is number %" PRId64 " in the queue: %s.\n", args->rest[0],
                json_int(json_get(doc, "position"), 0), json_string_or(json_get(doc, "reason"), "it waits"));
     else
-        printf("%s does not wait: %s.\n", args->rest[0], json_string_or(json_get(doc, "reason"), "it runs"));
+        print_reason(doc, args->rest[0]);
     if (json_string(json_get(doc, "startEstimate")))
         printf("It should start %s.\n", view_until(cli, json_get(doc, "startEstimate"),
                                                    json_get(doc, "startLow"), json_get(doc, "startHigh")));
@@ -230,10 +242,17 @@ int verb_cancel(struct cli *cli, const struct args *args)
     return worst;
 }
 
+/* What the claim does is said by the daemon: it knows who is asked to stop. */
 int verb_claim(struct cli *cli, const struct args *args)
 {
-    return act(cli, args->rest[0], "claim", NULL,
-               "claimed: jobs of a larger ordinal are asked to make room, their owners are told");
+    struct reply reply;
+    int code =
+        cli_send(cli, "POST", job_target(cli, args->rest[0], "claim"), json_new_object(&cli->arena), &reply);
+
+    if (code == CLI_OK)
+        printf("%s: claimed; %s\n", json_string_or(json_get(reply.doc, "name"), args->rest[0]),
+               json_string_or(json_get(reply.doc, "claim"), ""));
+    return code;
 }
 
 int verb_priority(struct cli *cli, const struct args *args)
@@ -242,7 +261,7 @@ int verb_priority(struct cli *cli, const struct args *args)
     int64_t priority;
 
     if (!str_to_int(str_from(args->rest[1]), &priority))
-        return cli_usage_error(args->verb, "'%s' is no whole number", args->rest[1]);
+        return cli_usage_error(args->verb, "N must be a whole number, not '%s'", args->rest[1]);
     json_set_int(&cli->arena, body, "priority", priority);
     return act(cli, args->rest[0], "priority", body, "priority changed");
 }

@@ -377,12 +377,13 @@ const struct verb verbs[] = {
     {"cancel", "JOB...", "End jobs, or take them out of the queue", .min_args = 1, .max_args = -1,
      .run = verb_cancel},
     {"claim", "JOB", "Take the GPUs that this job has the better right to", NULL,
-     "For clusters with `preemption: ask`: jobs of a larger ordinal are asked to make room at their next\n"
-     "checkpoint, and their owners are told.",
+     "Jobs of a larger ordinal are asked to stop, also those that do not make room by themselves (bare "
+     "pods;\n"
+     "every job with `preemption: ask`). Prints who is asked; fails, and changes nothing, if nobody is.",
      .min_args = 1, .max_args = 1, .run = verb_claim},
     {"priority", "JOB N", "Change a job's place among your own", NULL, NULL,
      "  berth priority resnet 5\n"
-     "  berth priority resnet -- -3",
+     "  berth priority resnet -3",
      .min_args = 2, .max_args = 2, .run = verb_priority},
     {"top", "", "Show the GPUs: who is on them, memory, use; live", top_options, .run = verb_top},
     {"login", "REGISTRY", "Give Berth your password for a registry", login_options,

@@ -403,13 +403,13 @@ static int cancel(struct step *step, struct life_job *job, const char *text)
     return 0;
 }
 
-static void claim(struct step *step, struct life_job *job)
+static void claim(struct step *step, struct life_job *job, bool asked)
 {
     struct workload w = job->w;
 
-    if (w.asked)
+    if (w.asked == asked)
         return;
-    w.asked = true;
+    w.asked = asked;
     job_replace(step, job, &w);
 }
 
@@ -500,7 +500,8 @@ int life_step(struct life *life, const struct life_event *event, int64_t now_ms,
     case LIFE_CANCEL:
         return cancel(&step, job, event->text);
     case LIFE_CLAIM:
-        claim(&step, job);
+    case LIFE_UNCLAIM:
+        claim(&step, job, event->type == LIFE_CLAIM);
         return 0;
     case LIFE_BOUND:
         bound(&step, job, event->slots);

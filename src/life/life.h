@@ -103,6 +103,7 @@ enum life_event_type {
     LIFE_EXIT,     /* its processes are gone; `status`, `text`: what they said; `lost`: not their fault */
     LIFE_CANCEL,   /* `text`: by whom */
     LIFE_CLAIM,    /* its owner asks for the GPUs of others */
+    LIFE_UNCLAIM,  /* and takes that back */
     LIFE_BOUND,    /* somebody else has placed it on `slots` */
     LIFE_LEAVE,    /* nothing is left of it: forgotten, cancelled where it was not over */
 };

@@ -58,9 +58,8 @@ int queue_cancel(struct queue *queue, const struct identity *who, const char *ui
 
 static bool edit_priority(void *arg, struct arena *arena, struct json *doc)
 {
-    int32_t priority = *(const int32_t *)arg;
+    int64_t value = *(const int64_t *)arg;
     struct json *labels = json_need_object(arena, json_need_object(arena, doc, "metadata"), "labels");
-    int64_t value = priority;
 
     json_set_string(arena, labels, "priority",
                     value < 0 ? arena_printf(arena, "0-%lld", (long long)-value)
@@ -79,7 +78,7 @@ static void look_at_row(struct queue *queue, const char *uid)
     vec_done(&units);
 }
 
-int queue_set_priority(struct queue *queue, const struct identity *who, const char *uid, int32_t priority,
+int queue_set_priority(struct queue *queue, const struct identity *who, const char *uid, int64_t priority,
                        struct err *err)
 {
     const struct object *object;
@@ -87,7 +86,8 @@ int queue_set_priority(struct queue *queue, const struct identity *who, const ch
     if (check(queue, who, uid, &object, err) < 0)
         return -1;
     if (priority > PRIORITY_MAX || priority < -PRIORITY_MAX)
-        return err_set(err, ERR_INVALID, "priority not in %d..%d", -PRIORITY_MAX, PRIORITY_MAX);
+        return err_set(err, ERR_INVALID, "priority: must be a whole number between %d and %d", -PRIORITY_MAX,
+                       PRIORITY_MAX);
     if (edit_object(queue, object, edit_priority, &priority, NULL) < 0)
         return err_set(err, ERR_CONFLICT, "'%s' could not be changed", object->name);
     look_at_row(queue, uid);
@@ -102,24 +102,93 @@ static bool edit_claim(void *arg, struct arena *arena, struct json *doc)
     return true;
 }
 
-int queue_claim(struct queue *queue, const struct identity *who, const char *uid, struct err *err)
+/* Names of those that the plan stops for it, and whether it gets their place or starts. */
+static bool add_stops(struct queue *queue, const struct unit *unit, int64_t now, struct buf *names)
 {
+    const struct plan *plan = life_plan(queue->life, now);
+    const struct sched_view *view = live_view(life_live(queue->life));
+    bool any = false;
+
+    VEC_EACH(&plan->actions, it) {
+        const struct workload *w = &view->jobs[it->job];
+
+        if (w->id == unit->id && (it->type == ACTION_START || it->type == ACTION_CLAIM))
+            any = true;
+        if (it->by == SCHED_NONE || view->jobs[it->by].id != unit->id)
+            continue;
+        any = true;
+        buf_printf(names, "%s'%s'", names->len ? ", " : "", w->name);
+        if (w->user)
+            buf_printf(names, " (%s)", w->user);
+    }
+    return any;
+}
+
+/* Whether a claim that stops nobody now will do so by itself: later, or since somebody is stopping already.
+ */
+static bool will_do(struct queue *queue, const struct unit *unit, int64_t now)
+{
+    const struct wait *wait = life_wait(queue->life, unit->life, now);
+
+    return wait && (wait->reason == WAIT_PROTECTED || wait->reason == WAIT_VICTIM);
+}
+
+/* What a claim of the unit does; *what is empty when it is nothing. */
+static void claim_unit(struct queue *queue, struct unit *unit, struct arena *arena, struct buf *what,
+                       const char **why)
+{
+    CLEANUP(buf_done) struct buf names = {0}, reason = {0};
+    int64_t now = queue_now(queue);
+    bool any;
+
+    *why = blocked_why(queue, unit, arena);
+    if (*why)
+        return;
+    (void)life_step(queue->life, &(struct life_event){.type = LIFE_CLAIM, .id = unit->id}, now,
+                    &queue->effects, NULL);
+    any = add_stops(queue, unit, now, &names);
+    life_why(queue->life, unit->life, now, &reason);
+    if (names.len)
+        buf_printf(what, "%sasked to stop for it: %s", what->len ? "; " : "", names.data);
+    else if (any)
+        buf_printf(what, "%snobody has to stop for it", what->len ? "; " : "");
+    else if (will_do(queue, unit, now))
+        buf_printf(what, "%snobody is asked to stop yet: %s", what->len ? "; " : "", reason.data);
+    else
+        *why = arena_strdup(arena, reason.data ? reason.data : "");
+}
+
+int queue_claim(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+                const char **ret, struct err *err)
+{
+    CLEANUP(buf_done) struct buf what = {0};
     const struct object *object;
+    const char *why = NULL;
     unit_list units = {0};
     int64_t now = queue_now(queue) * NSEC_PER_MSEC;
 
     if (check(queue, who, uid, &object, err) < 0)
         return -1;
     if (!phase_is_waiting(row_phase(queue, uid)))
-        return err_set(err, ERR_CONFLICT, "job '%s' does not wait: there is nothing to claim", object->name);
+        return err_set(err, ERR_CONFLICT, "job '%s' is not waiting: there is nothing to claim", object->name);
     if (queue->config.preemption == PREEMPTION_OFF)
         return err_set(err, ERR_CONFLICT, "preemption is off on this server: jobs wait until others end");
-    if (edit_object(queue, object, edit_claim, &now, NULL) < 0)
-        return err_set(err, ERR_CONFLICT, "'%s' could not be changed", object->name);
     row_units(queue, uid, &units);
     VEC_EACH(&units, it)
-        (void)queue_step(queue, &(struct life_event){.type = LIFE_CLAIM, .id = (*it)->id}, NULL);
+        if ((*it)->life && phase_is_waiting(unit_w(*it)->phase))
+            claim_unit(queue, *it, arena, &what, &why);
+    if (!what.len) {
+        VEC_EACH(&units, it)
+            (void)queue_step(queue, &(struct life_event){.type = LIFE_UNCLAIM, .id = (*it)->id}, NULL);
+        vec_done(&units);
+        return err_set(err, ERR_CONFLICT, "there is nothing that '%s' could claim%s%s", object->name,
+                       why ? ": " : "", why ? why : "");
+    }
     vec_done(&units);
+    if (edit_object(queue, object, edit_claim, &now, NULL) < 0)
+        return err_set(err, ERR_CONFLICT, "'%s' could not be changed", object->name);
+    queue_soon(queue);
+    *ret = arena_strndup(arena, what.data, what.len);
     return 0;
 }
 

@@ -214,6 +214,11 @@ const char *blocked_admit(void *arg, const struct life_job *job, const struct sl
     return why || grants(queue, unit) ? why : life_admit_later;
 }
 
+const char *blocked_why(struct queue *queue, struct unit *unit, struct arena *arena)
+{
+    return trouble_of(queue, unit, unit->life, NULL, unit_w(unit)->demand.min_gpus, arena);
+}
+
 static const char *job_trouble(struct queue *queue, const struct object *job, struct arena *arena)
 {
     const struct json *doc = object_doc(job), *template = json_at(doc, "spec.template");

@@ -278,6 +278,8 @@ void look_drop(void *arg, const struct object *object);
 void queue_reload(struct queue *queue); /* everything from the store */
 
 /* ---- blocked.c: what cannot start now ---- */
+/* What keeps a waiting unit from starting now, outside the scheduler; NULL: nothing. */
+const char *blocked_why(struct queue *queue, struct unit *unit, struct arena *arena);
 const char *blocked_admit(void *arg, const struct life_job *job, const struct slot *slots, uint32_t gpus,
                           struct arena *arena);
 /* Something in this namespace has changed that may have kept jobs from starting. */

@@ -42,6 +42,20 @@ static bool state_wanted(const char *const *states, enum phase phase)
     return false;
 }
 
+const char *queue_states_fault(const char *const *states, struct arena *arena)
+{
+    CLEANUP(buf_done) struct buf known = {0};
+    enum phase phase;
+
+    while (states && *states && phase_find(*states, &phase) && streq(phase_name(phase), *states))
+        states++;
+    if (!states || !*states)
+        return NULL;
+    for (int i = 0; i < PHASES; i++)
+        buf_printf(&known, "%s%s", i ? ", " : "", phase_name((enum phase)i));
+    return arena_printf(arena, "unknown state '%.32s': must be one or more of %s", *states, known.data);
+}
+
 struct json *queue_capacity(struct queue *queue, struct arena *arena)
 {
     const struct sched_view *view = live_view(life_live(queue->life));

@@ -105,6 +105,9 @@ bool queue_may(struct queue *queue, const struct identity *who, const char *uid,
 
 /* ---- reads: documents of docs/rest.md; who: for "mine" and for what is private, NULL: Berth itself ---- */
 
+/* NULL: all of the NULL-terminated list are names of states; else a sentence about the first that is none. */
+const char *queue_states_fault(const char *const *states, struct arena *arena);
+
 struct queue_filter {
     const char *user;          /* NULL: all */
     const char *const *states; /* NULL-terminated; NULL: all that are not over */
@@ -208,10 +211,12 @@ uint64_t queue_revision(const struct queue *queue);
 /* That check alone, for callers with something to read first. */
 int queue_check_change(struct queue *queue, const struct identity *who, const char *uid, struct err *err);
 int queue_cancel(struct queue *queue, const struct identity *who, const char *uid, struct err *err);
-int queue_set_priority(struct queue *queue, const struct identity *who, const char *uid, int32_t priority,
+int queue_set_priority(struct queue *queue, const struct identity *who, const char *uid, int64_t priority,
                        struct err *err);
-/* The owner asks for the GPUs of jobs of larger rank (preemption: ask). ERR_CONFLICT: it does not wait. */
-int queue_claim(struct queue *queue, const struct identity *who, const char *uid, struct err *err);
+/* The owner asks for the GPUs of jobs of larger rank, also of those that cannot resume. *ret: who is asked to
+ * stop, or why nobody is yet; in the arena. ERR_CONFLICT: it does not wait, or nobody would make room. */
+int queue_claim(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
+                const char **ret, struct err *err);
 /* A new object with the same spec, of the caller; its uid in the arena. */
 int queue_rerun(struct queue *queue, const struct identity *who, const char *uid, struct arena *arena,
                 const char **ret, struct err *err);

@@ -462,7 +462,8 @@ static const char *why_text(const struct json *row, const struct json *ahead, co
 int queue_why(struct queue *queue, const struct identity *who, const char *uid, const struct json *last,
               struct arena *arena, struct json **ret, struct err *err)
 {
-    static const char *const copied[] = {"position", "reason", "startEstimate", "startLow", "startHigh"};
+    static const char *const copied[] = {"state",         "position", "reason",
+                                         "startEstimate", "startLow", "startHigh"};
     struct json *row, *out = json_new_object(arena), *ahead = json_new_array(arena),
                       *frees = json_new_array(arena);
     unit_list units = {0};

@@ -289,9 +289,11 @@ static void set_quota(struct world *world, const struct act *act)
 
 static void act_on_job(struct world *world, const struct act *act)
 {
+    CLEANUP(arena_done) struct arena arena = {0};
     struct world_job *job = world_job(world, act->job);
     struct identity who;
     struct err err = {0};
+    const char *said;
 
     if (!job || !*job->uid)
         return;
@@ -316,7 +318,7 @@ static void act_on_job(struct world *world, const struct act *act)
             relabel(world, job, USER_LABEL, story_users[act->user]);
         break;
     default:
-        if (queue_claim(world->queue, &who, job->uid, &err) < 0)
+        if (queue_claim(world->queue, &who, job->uid, &arena, &said, &err) < 0)
             noted(world, -1, &err);
         else
             job->claimed = true;

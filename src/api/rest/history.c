@@ -3,7 +3,6 @@
 #include "api/share.h"
 #include "base/clock.h"
 
-#define STATES_MAX 16
 #define USAGE_MS   (INT64_C(28) * 86400 * 1000) /* when no from= is given */
 #define CURSOR_MAX 48
 #define UNSENT_MAX (1 << 20) /* bytes of a CSV that the client has not read: the rest waits */
@@ -111,21 +110,18 @@ static void reply_csv(struct call *call, const struct queue_history_query *query
 
 static int read_query(struct call *call, struct queue_history_query *query)
 {
-    struct str rest = str_from(query_string(call, "state")), part;
-    const char **states = arena_zalloc(call->arena, (STATES_MAX + 1) * sizeof(*states));
     const char *limit = query_string(call, "limit");
-    size_t count = 0;
+    const char *const *states;
     int64_t n = 0;
 
-    while (rest.len && count < STATES_MAX && str_split(&rest, ',', &part))
-        if (part.len)
-            states[count++] = arena_strndup(call->arena, part.s, part.len);
+    if (rest_states(call, &states) < 0)
+        return -1;
     if (*limit && (!str_to_int(str_from(limit), &n) || n < 1))
         return failure_set(&call->failure, call->arena, 422, "Invalid",
                            "limit: must be a number above 0, not '%s'", limit);
     *query = (struct queue_history_query){
         .user = *query_string(call, "user") ? query_string(call, "user") : NULL,
-        .states = count ? states : NULL,
+        .states = states,
         .limit = (size_t)n,
         .mine = query_bool(call, "mine"),
         .after = *query_string(call, "after") ? query_string(call, "after") : NULL,

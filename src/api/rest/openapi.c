@@ -86,7 +86,7 @@ static const struct operation {
      "400 404 422"},
 
     {"get", "/v1/queue", "queue", "Running and waiting jobs, in queue order", "user state", NULL, 200,
-     "Queue", "400"},
+     "Queue", "400 422"},
     {"get", "/v1/queue/stream", "queue", "Changes of the queue as server-sent events", "", NULL, 200,
      "events", ""},
     {"get", "/v1/queue/{id}", "queue", "A job with its history", "", NULL, 200, "Job", "404 409"},
@@ -106,7 +106,7 @@ static const struct operation {
     {"get", "/v1/nodes", "queue", "Machines and their cards", "", NULL, 200, "NodeList", ""},
     {"get", "/v1/nodes/timeline", "queue", "Who had which card when", "from to", NULL, 200, "any", "400"},
     {"get", "/v1/history", "queue", "Finished jobs, newest first",
-     "user mine state from to limit:integer after format", NULL, 200, "any", "400"},
+     "user mine state from to limit:integer after format", NULL, 200, "any", "400 422"},
     {"get", "/v1/usage", "queue", "GPU hours by user", "from to by", NULL, 200, "any", "400"},
 
     {"get", "/v1/inbox", "inbox", "What happened to the caller's work, newest first",

@@ -96,16 +96,20 @@ void rest_queue_with(struct call *call, const char *id, rest_job_fn fn)
 }
 
 /* "Running,Pending" as a NULL-terminated list in the arena; NULL: all. */
-static const char *const *states_of(struct call *call)
+int rest_states(struct call *call, const char *const **ret)
 {
     struct str rest = str_from(query_string(call, "state")), part;
-    const char **list = arena_zalloc(call->arena, (STATES_MAX + 1) * sizeof(*list));
+    const char **list = arena_zalloc(call->arena, (STATES_MAX + 1) * sizeof(*list)), *fault;
     size_t count = 0;
 
     while (rest.len && count < STATES_MAX && str_split(&rest, ',', &part))
         if (part.len)
             list[count++] = arena_strndup(call->arena, part.s, part.len);
-    return count ? list : NULL;
+    fault = queue_states_fault(list, call->arena);
+    if (fault)
+        return failure_set(&call->failure, call->arena, 422, "Invalid", "%s", fault);
+    *ret = count ? list : NULL;
+    return 0;
 }
 
 /* A list of more than one piece, in the call's arena. Each piece is sent before the next is made, one a turn:
@@ -182,13 +186,17 @@ static void listing_begin(struct call *call, const struct err *failed)
 void rest_queue_list(struct call *call, const char *id)
 {
     const char *user = query_string(call, "user");
-    struct queue_filter filter = {.user = *user ? user : NULL, .states = states_of(call)};
+    struct queue_filter filter = {.user = *user ? user : NULL};
     struct queue *queue = need_queue(call);
     struct listing_reply *reply;
 
     (void)id;
     if (!queue)
         return;
+    if (rest_states(call, &filter.states) < 0) {
+        rest_fail(call);
+        return;
+    }
     reply = arena_zalloc(call->arena, sizeof(*reply));
     reply->call = call;
     reply->listing = queue_listing_new(queue, &call->who, &filter);
@@ -265,10 +273,22 @@ static void cancel(struct call *call, const char *id, const char *uid, const str
     act(call, uid, last, queue_cancel);
 }
 
+/* The job after it, with what the claim does. */
 static void claim(struct call *call, const char *id, const char *uid, const struct json *last)
 {
-    (void)id;
-    act(call, uid, last, queue_claim);
+    struct queue *queue = call->api->config.queue;
+    struct err err = {0};
+    const char *said;
+    struct json *doc;
+
+    (void)id, (void)last;
+    if (queue_claim(queue, &call->who, uid, call->arena, &said, &err) < 0 ||
+        queue_job(queue, &call->who, uid, call->arena, &doc, &err) < 0) {
+        fail(call, &err);
+        return;
+    }
+    json_set_string(call->arena, doc, "claim", said);
+    rest_reply(call, 200, doc);
 }
 
 void rest_queue_cancel(struct call *call, const char *id)
@@ -296,13 +316,8 @@ static void set_priority(struct call *call, const char *id, const char *uid, con
         return;
     }
     value = json_get(doc, "priority");
-    if (!json_is(value, JSON_INT) || value->integer < INT32_MIN || value->integer > INT32_MAX) {
-        failure_set(&call->failure, call->arena, 422, "Invalid",
-                    "priority: must be a whole number between %d and %d", INT32_MIN, INT32_MAX);
-        rest_fail(call);
-        return;
-    }
-    if (queue_set_priority(call->api->config.queue, &call->who, uid, (int32_t)value->integer, &err) < 0)
+    if (queue_set_priority(call->api->config.queue, &call->who, uid,
+                           json_is(value, JSON_INT) ? value->integer : INT64_MAX, &err) < 0)
         fail(call, &err);
     else
         reply_job(call, 200, uid, last);

@@ -57,6 +57,8 @@ void rest_old_describe(struct call *call, const char *id);
  * the call's arena; NULL: it is not, or has none. */
 typedef void (*rest_job_fn)(struct call *call, const char *id, const char *uid, const struct json *last);
 void rest_queue_with(struct call *call, const char *id, rest_job_fn fn);
+/* Query "state" as a NULL-terminated list of known states; NULL: not given. */
+int rest_states(struct call *call, const char *const **ret);
 /* Adds to the answer of a dry run where the first of these objects that would queue would stand. */
 void rest_queue_estimate(struct call *call, struct str yaml, const char *ns, struct json *answer);
 /* nodes.c */

@@ -89,7 +89,7 @@ static bool user_exists(struct call *call, const char *name)
 
 static void not_found(struct call *call, const char *name)
 {
-    failure_set(&call->failure, call->arena, 404, "NotFound", "there is no user '%s'", name);
+    failure_set(&call->failure, call->arena, 404, "NotFound", "user '%s' not found", name);
     rest_fail(call);
 }
 
@@ -289,7 +289,9 @@ static int check_not_self(struct call *call, const char *name)
 void rest_users_change(struct call *call, const char *id)
 {
     struct json *doc, *record, *groups;
+    const struct os_user *account = NULL;
     bool disabled = false;
+    int found;
 
     if (rest_body(call, &doc) < 0 || rest_groups(call, json_get(doc, "groups"), &groups) < 0 ||
         rest_bool(call, doc, "disabled", &disabled) < 0 || check_not_self(call, id) < 0) {
@@ -297,9 +299,19 @@ void rest_users_change(struct call *call, const char *id)
         return;
     }
     /* Somebody with an account here who was never added can be kept out as well. */
-    if (!user_exists(call, id) && rest_user_name(call, id, &id) < 0) {
-        rest_fail(call);
-        return;
+    if (!user_exists(call, id)) {
+        if (rest_user_name(call, id, &id) < 0) {
+            rest_fail(call);
+            return;
+        }
+        if ((found = auth_account(call, id, &account)) > 0)
+            return;
+        if (found == 0 && (!account || !account->found)) {
+            failure_set(&call->failure, call->arena, 404, "NotFound",
+                        "user '%s' not found: neither added to Berth nor an account on this machine", id);
+            rest_fail(call);
+            return;
+        }
     }
     record = need_record(call, id);
     json_remove(record, "removed");
