@@ -120,7 +120,7 @@ static void add_type(struct buf *buf, const struct schema_type *type, const stru
         add_gvk(buf, kind);
         buf_putc(buf, ']');
     }
-    if (type->inline_any)
+    if (type->inline_any && !type->reports_unknown)
         buf_puts(buf, ",\"x-kubernetes-preserve-unknown-fields\":true");
     for (size_t i = 0; i < type->field_count; i++) {
         if (!type->fields[i].required)

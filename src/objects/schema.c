@@ -410,10 +410,10 @@ static int check_member(struct check *check, const struct place *up, const struc
 
     *keep = true;
     if (!field) {
-        if (!type->inline_any) {
+        if (!type->inline_any || type->reports_unknown)
             report_unknown(check, up, key);
+        if (!type->inline_any)
             *keep = !check->prune && member->value.type != JSON_NULL;
-        }
         return 0;
     }
     if (member->value.type != JSON_NULL && check_field(check, &place, field, &member->value) < 0)

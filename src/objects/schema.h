@@ -59,7 +59,8 @@ struct schema_type {
     const struct schema_type *embedded;
     const char *doc;
     uint16_t embedded_number;
-    bool inline_any; /* unknown members are kept (our own kinds) */
+    bool inline_any;      /* unknown members are kept (our own kinds) */
+    bool reports_unknown; /* and told of, as a warning or, under strict validation, an error */
 };
 
 const struct schema_type *schema_type_find(const char *name); /* "PodSpec"; NULL when unknown */

@@ -45,6 +45,7 @@
 #define APPLY_SET        .apply = SCHEMA_SET
 /* Options of types. */
 #define INLINE_ANY             .inline_any = true
+#define KEEPS_UNKNOWN          .inline_any = true, .reports_unknown = true
 #define EMBEDS(type_, number_) .embedded = &types[TYPE_##type_], .embedded_number = (number_)
 
 /* clang-format off */
