@@ -169,6 +169,14 @@ static bool library_handle(struct call *call)
     return hooks->library && hooks->library(hooks->arg, call);
 }
 
+static void not_found(struct call *call)
+{
+    if (rest_serves(call))
+        rest_not_found(call);
+    else
+        call_page_not_found(call);
+}
+
 /* Whether the table lets the caller do this. False: answered. Objects of the Kubernetes API are asked about
  * where their kind is known. */
 static bool authorise(struct call *call)
@@ -189,11 +197,16 @@ static bool authorise(struct call *call)
         return false;
     }
     if (!row) {
-        call_page_not_found(call);
+        not_found(call);
         return false;
     }
     if (access_check(call->registry, &call->who, &access, call->arena, &call->failure) == 0)
         return true;
+    if (!access_is_known(&call->who))
+        failure_set(&call->failure, call->arena, 401, "Unauthorized",
+                    "%s %s needs credentials: a bearer token ('berth token'), a client certificate, or the "
+                    "unix socket",
+                    call->req->method, call->req->path);
     rest_fail(call);
     return false;
 }
@@ -217,7 +230,10 @@ static void handle_now(struct call *call)
     if (identified > 0)
         return;
     if (identified < 0) {
-        call_fail(call);
+        if (rest_serves(call))
+            rest_fail(call);
+        else
+            call_fail(call);
         return;
     }
     watch_expiry(call);
@@ -225,7 +241,7 @@ static void handle_now(struct call *call)
         return;
     if (rest_handle(call) || kube_handle(call) || page_handle(call))
         return;
-    call_page_not_found(call);
+    not_found(call);
 }
 
 /* What is logged meanwhile tells whose request it was. */

@@ -12,7 +12,7 @@ struct pending {
     int status;
     const char *content_type;
     struct buf body;
-    struct http_header headers[WARNINGS_MAX + 4];
+    struct http_header headers[WARNINGS_MAX + 6];
     size_t header_count;
 };
 
@@ -61,6 +61,10 @@ static void add_headers(struct call *call, struct pending *pending)
         pending->headers[pending->header_count++] = (struct http_header){"Idempotency-Replayed", "true"};
     if (call->cookie)
         pending->headers[pending->header_count++] = (struct http_header){"Set-Cookie", call->cookie};
+    if (call->allow)
+        pending->headers[pending->header_count++] = (struct http_header){"Allow", call->allow};
+    if (call->failure.code == 401)
+        pending->headers[pending->header_count++] = (struct http_header){"WWW-Authenticate", "Bearer"};
     if (call->failure.retry_after)
         pending->headers[pending->header_count++] =
             (struct http_header){"Retry-After", arena_printf(call->arena, "%d", call->failure.retry_after)};

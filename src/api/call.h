@@ -46,6 +46,7 @@ struct call {
     const char *idempotency, *idempotency_sum; /* idempotency.h; NULL: no key was sent */
     bool replayed;      /* the answer is that of an earlier request with the same key */
     const char *cookie; /* for Set-Cookie of the answer; NULL: none */
+    const char *allow;  /* for Allow of a 405; NULL: none */
 };
 
 struct api {

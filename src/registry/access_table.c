@@ -196,3 +196,13 @@ const struct access_path *access_path_find(const char *method, const char *path,
     }
     return NULL;
 }
+
+void access_path_methods(const char *path, struct buf *ret)
+{
+    struct str id;
+
+    for (size_t i = 0; i < access_path_count; i++)
+        if (access_pattern(access_paths[i].path, path, &id))
+            buf_printf(ret, "%s%s", ret->len ? ", " : "",
+                       streq(access_paths[i].method, "GET") ? "GET, HEAD" : access_paths[i].method);
+}

@@ -36,3 +36,5 @@ extern const size_t access_path_count;
 bool access_pattern(const char *pattern, const char *path, struct str *id);
 /* The row of a request; NULL: none, where known tells whether the path has one of another method. */
 const struct access_path *access_path_find(const char *method, const char *path, bool *known);
+/* "GET, HEAD, POST": what can be done at a path, for Allow. */
+void access_path_methods(const char *path, struct buf *ret);

@@ -163,7 +163,8 @@ def test_nobody_in_particular_sees_only_health(daemon):
         assert (answer.code, answer.json()["reason"]) == (403, "Forbidden"), path
     for path in ("/v1/status", "/v1/tokens"):
         answer = daemon.request("GET", path, via="http")
-        assert answer.code == answer.json()["code"] == 403 and "system:anonymous" in answer.json()["error"], path
+        assert answer.code == answer.json()["code"] == 401 and "needs credentials" in answer.json()["error"], path
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
     message = daemon.request("GET", "/api/v1/namespaces/default/pods", via="http").json()["message"]
     assert message == ('pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" '
                        'in the namespace "default"')

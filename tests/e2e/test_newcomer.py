@@ -78,3 +78,44 @@ def test_why_has_a_sentence_for_what_has_no_place_in_the_queue(node):
     podkit.create(node, gpu_pod("runs", "exec sleep 1000"))
     podkit.phase(node, "runs", "Running")
     assert node.berth("why", "runs").ok() == "runs is Running: running on 1 GPU.\n"
+
+
+@pytest.mark.parametrize("method, path, code", [
+    ("GET", "/v1/nosuch", 404), ("GET", "/v1/queue/nosuch", 404), ("GET", "/v1", 404), ("PUT", "/v1/queue", 405),
+    ("DELETE", "/v1/users", 405), ("GET", "/v1/queue?state=foo", 422), ("PATCH", "/v1/users/nosuch", 400)])
+def test_rest_errors_have_one_form(node, method, path, code):
+    answer = node.request(method, path)
+    said = answer.json()
+    assert answer.code == code and set(said) == {"error", "code", "requestId", "details"} and said["code"] == code
+    assert said["error"] and answer.headers["X-Request-Id"] == said["requestId"]
+    assert ("GET" in (answer.headers["Allow"] or "")) == (code == 405)
+
+
+def test_rest_without_credentials_is_401(node):
+    for token in (None, "wrong"):
+        answer = node.request("GET", "/v1/status", via="http", token=token)
+        assert answer.code == answer.json()["code"] == 401 and answer.headers["WWW-Authenticate"] == "Bearer"
+    assert node.request("GET", "/api/v1/pods", via="http").json()["kind"] == "Status"
+
+
+MISTYPED = """
+apiVersion: berth.dev/v1
+kind: TrainingJob
+metadata: {name: typo}
+spec: {image: host, command: ["true"], maxEpoch: 3, env: [{name: A, valu: b}]}
+"""
+
+
+def test_mistyped_fields_of_a_training_job_are_refused_or_warned_of(node):
+    doc = {"apiVersion": "berth.dev/v1", "kind": "TrainingJob", "metadata": {"name": "typo"},
+           "spec": {"image": "host", "command": ["true"], "maxEpoch": 3}, "specs": {}}
+    api = queuekit.API.format("default") + "?dryRun=All&fieldValidation="
+    answer = node.request("POST", api + "Strict", body=doc)
+    assert answer.code == 400
+    assert 'unknown field "spec.maxEpoch", unknown field "specs"' in answer.json()["message"]
+    answer = node.request("POST", api + "Warn", body=doc)
+    assert answer.code == 201 and "spec.maxEpoch" in "".join(answer.headers.get_all("Warning"))
+    answer = node.request("POST", api + "Ignore", body=doc)
+    assert answer.code == 201 and not answer.headers["Warning"]
+    assert 'unknown field "spec.maxEpoch"' in node.berth("apply", "-f", "-", stdin=MISTYPED).fails()
+    assert "spec.maxEpoch" in node.kubectl("apply", "-f", "-", stdin=MISTYPED).fails()

@@ -81,7 +81,7 @@ def test_only_admins_make_links_for_others(daemon):
     assert own.code == 201 and own.json()["user"] == "ann"
     other = daemon.request("POST", "/v1/page/links", {"user": "bob"}, via="http", token=token)
     assert other.code == 403 and "admin" in other.json()["error"]
-    assert daemon.request("POST", "/v1/page/links", {}, via="http").code == 403
+    assert daemon.request("POST", "/v1/page/links", {}, via="http").code == 401
 
 
 def test_other_sites_change_nothing(daemon):
@@ -139,13 +139,13 @@ def test_both_kinds_of_prefix(daemon):
 def test_who_sees_the_queue_without_a_name(daemon, tmp_path):
     see = lambda d, **headers: d.request("GET", "/v1/queue", via="http", headers=headers).code
     assert see(daemon) == 200
-    assert see(daemon, **{"X-Forwarded-For": "10.0.0.7"}) == 403
-    assert see(daemon, Host="evil.example:5336") == 403
+    assert see(daemon, **{"X-Forwarded-For": "10.0.0.7"}) == 401
+    assert see(daemon, Host="evil.example:5336") == 401
     assert daemon.request("GET", "/v1/nodes", via="http").code == daemon.request("GET", "/v1/history", via="http").code == 200
     for path in ("/v1/queue/x/logs", "/describe/x", "/v1/tokens", "/v1/task-definitions"):
-        assert daemon.request("GET", path, via="http").code == 403, path
-    assert daemon.request("POST", "/v1/queue/x/cancel", {}, via="http").code == 403
-    for setting, code in (("none", 403), ("queue", 200)):
+        assert daemon.request("GET", path, via="http").code == 401, path
+    assert daemon.request("POST", "/v1/queue/x/cancel", {}, via="http").code == 401
+    for setting, code in (("none", 401), ("queue", 200)):
         with harness.Daemon(tmp_path / setting, "--anonymous", setting, "--agent", "off") as other:
             assert see(other) == code and see(other, Host="lab.example") == code
 

@@ -283,7 +283,7 @@ static void claim(struct call *call, const char *id, const char *uid, const stru
 
     (void)id, (void)last;
     if (queue_claim(queue, &call->who, uid, call->arena, &said, &err) < 0 ||
-        queue_job(queue, &call->who, uid, call->arena, &doc, &err) < 0) {
+        queue_job(queue, &call->who, uid, NULL, call->arena, &doc, &err) < 0) {
         fail(call, &err);
         return;
     }

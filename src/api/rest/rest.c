@@ -96,8 +96,24 @@ void rest_fail_err(struct call *call, const struct err *err)
 
 void rest_not_allowed(struct call *call)
 {
-    failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s cannot be done at %s",
-                call->req->method, call->req->path);
+    CLEANUP(buf_done) struct buf methods = {0};
+
+    access_path_methods(call->req->path, &methods);
+    call->allow = arena_strndup(call->arena, methods.data ? methods.data : "", methods.len);
+    failure_set(&call->failure, call->arena, 405, "MethodNotAllowed", "%s is not allowed at %s: use %s",
+                call->req->method, call->req->path, call->allow);
+    rest_fail(call);
+}
+
+bool rest_serves(const struct call *call)
+{
+    return streq(call->req->path, "/v1") || starts_with(call->req->path, "/v1/");
+}
+
+void rest_not_found(struct call *call)
+{
+    failure_set(&call->failure, call->arena, 404, "NotFound", "path %s not found: see /v1/openapi.json",
+                call->req->path);
     rest_fail(call);
 }
 

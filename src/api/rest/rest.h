@@ -8,8 +8,10 @@ void rest_end_streams(struct api *api);     /* of the queue */
 size_t rest_streams(const struct api *api); /* of the queue that are open */
 /* {"error", "code", "requestId", "details"} */
 struct json *rest_failure(const struct call *call, const struct failure *failure);
-void rest_fail(struct call *call);        /* call->failure as that */
-void rest_not_allowed(struct call *call); /* 405 */
+void rest_fail(struct call *call);         /* call->failure as that */
+void rest_not_allowed(struct call *call);  /* 405, with what is allowed */
+bool rest_serves(const struct call *call); /* the path is below /v1 */
+void rest_not_found(struct call *call);    /* there is nothing at this path */
 void rest_fail_err(struct call *call, const struct err *err);
 /* As call_reply_json, for nobody's cache. */
 void rest_reply(struct call *call, int status, const struct json *doc);
