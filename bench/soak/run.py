@@ -78,10 +78,10 @@ def work(kind, name, real):
 def watch(sock, path):
     """Events of a watch, one after the other; begun anew where it ends."""
     while True:
-        link = Unix(sock)
-        link.request("GET", path)
-        answer = link.getresponse()
         try:
+            link = Unix(sock)
+            link.request("GET", path)
+            answer = link.getresponse()
             while line := answer.readline():
                 event = json.loads(line)
                 if event["type"] == "ERROR":

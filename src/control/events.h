@@ -6,8 +6,8 @@
 #include "objects/object.h"
 
 #define EVENTS_AGE_SEC    3600 /* where nothing else is set */
-#define EVENTS_PER_NS_MAX 2000
-#define EVENTS_MAX        10000 /* of all namespaces */
+#define EVENTS_PER_NS_MAX 1000
+#define EVENTS_MAX        5000 /* of all namespaces */
 #define EVENTS_TRIM       100   /* how many go at once when there are more */
 
 struct event_queue;

@@ -12,9 +12,11 @@
 
 void config_upkeep_defaults(struct daemon_config *config)
 {
-    config->upkeep.work = (struct prune_policy){.age_sec = 7 * DAY_SEC, .count = 200, .bytes = 12 << 20};
+    config->upkeep.work = (struct prune_policy){.age_sec = 7 * DAY_SEC, .count = 200, .bytes = 8 << 20};
     config->upkeep.history_sec = 730 * DAY_SEC;
     config->upkeep.history_bytes = INT64_C(2048) << 20;
+    config->upkeep.log_sec = 90 * DAY_SEC;
+    config->upkeep.log_bytes = INT64_C(4096) << 20;
     config->event_age_sec = HOUR_SEC;
 }
 
@@ -80,6 +82,16 @@ int config_set_history_days(struct daemon_config *config, const char *text, stru
 int config_set_history_size(struct daemon_config *config, const char *text, struct err *err)
 {
     return set_amount(&config->upkeep.history_bytes, text, 1 << 20, MIB_MAX, err);
+}
+
+int config_set_log_days(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_age(&config->upkeep.log_sec, text, DAY_SEC, AGE_MAX_SEC, err);
+}
+
+int config_set_log_size(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_amount(&config->upkeep.log_bytes, text, 1 << 20, MIB_MAX, err);
 }
 
 int config_set_event_minutes(struct daemon_config *config, const char *text, struct err *err)

@@ -10,4 +10,6 @@ int config_set_finished_count(struct daemon_config *config, const char *text, st
 int config_set_finished_size(struct daemon_config *config, const char *text, struct err *err);
 int config_set_history_days(struct daemon_config *config, const char *text, struct err *err);
 int config_set_history_size(struct daemon_config *config, const char *text, struct err *err);
+int config_set_log_days(struct daemon_config *config, const char *text, struct err *err);
+int config_set_log_size(struct daemon_config *config, const char *text, struct err *err);
 int config_set_event_minutes(struct daemon_config *config, const char *text, struct err *err);

@@ -197,7 +197,7 @@ static int start_queue(struct daemon *d, struct err *err)
 
 static int open_store(struct daemon *d, struct err *err)
 {
-    CLEANUP(free) char *path = data_path(d, "berth.db");
+    CLEANUP(free) char *path = data_path(d, "berth.db"), *log_dir = agent_log_dir(d->config.data_dir);
     int (*open)(const char *, struct loop *, struct store **, struct err *) =
         d->config.accept_loss ? store_open_lossy : store_open;
 
@@ -219,8 +219,11 @@ static int open_store(struct daemon *d, struct err *err)
     runner_set_event_age(d->runner, d->config.event_age_sec);
     if (start_agent(d, err) < 0 || start_queue(d, err) < 0)
         return -1;
-    d->upkeep = upkeep_new(
-        &(struct upkeep_config){.loop = d->loop, .registry = d->registry, .policy = d->config.upkeep});
+    d->upkeep = upkeep_new(&(struct upkeep_config){.loop = d->loop,
+                                                   .registry = d->registry,
+                                                   .log_dir = log_dir,
+                                                   .db_path = path,
+                                                   .policy = d->config.upkeep});
     return 0;
 }
 

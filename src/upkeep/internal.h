@@ -1,6 +1,8 @@
 /* What the files of upkeep share. */
 #pragma once
 
+#include "base/vec.h"
+#include "engine/packed.h"
 #include "loop/loop.h"
 #include "registry/registry.h"
 #include "upkeep/upkeep.h"
@@ -16,6 +18,8 @@ struct upkeep_tie {
     unsigned refs;
 };
 
+struct asked;
+
 struct upkeep {
     struct upkeep_config config;
     struct store *store;
@@ -25,10 +29,15 @@ struct upkeep {
     struct loop_timer *timer, *files_timer;
     struct upkeep_policy once; /* of a run that was asked for */
     bool asked;
-    bool soon;        /* the timer fires within a second */
-    uint64_t pruned;  /* since the start */
-    uint64_t telling; /* of them, not in the log yet */
-    size_t freed;     /* bytes of text, since memory was given back last */
+    bool soon;               /* the timer fires within a second */
+    char *log_dir, *db_path; /* NULL: none */
+    struct offload *offload;
+    struct packed_totals logs; /* when they were last gone through */
+    bool logs_busy;
+    VEC(struct asked *) readings; /* logs that are being unpacked, and for whom */
+    uint64_t pruned;              /* since the start */
+    uint64_t telling;             /* of them, not in the log yet */
+    size_t freed;                 /* bytes of text, since memory was given back last */
 };
 
 /* files.c: what is on the disk. */

@@ -3,6 +3,8 @@
 #include "objects/kind.h"
 #include "upkeep/internal.h"
 
+#include <sys/stat.h>
+
 struct upkeep *upkeep_new(const struct upkeep_config *config)
 {
     struct upkeep *upkeep = NEW(struct upkeep);
@@ -46,11 +48,18 @@ struct json *upkeep_status(const struct upkeep *upkeep, struct arena *arena)
 {
     struct json *out = json_new_object(arena), *finished = json_set_object(arena, out, "finished");
     struct prune_totals totals = prune_totals(upkeep->prune);
+    struct json *logs;
+    struct stat st;
 
     json_set_int(arena, finished, "count", (int64_t)totals.count);
     json_set_int(arena, finished, "bytes", totals.bytes);
     json_set_int(arena, finished, "retained", (int64_t)totals.retained);
     json_set_int(arena, finished, "pruned", (int64_t)upkeep->pruned);
+    logs = json_set_object(arena, out, "logs");
+    json_set_int(arena, logs, "count", (int64_t)upkeep->logs.count);
+    json_set_int(arena, logs, "bytes", upkeep->logs.bytes);
+    if (upkeep->db_path && stat(upkeep->db_path, &st) == 0)
+        json_set_int(arena, json_set_object(arena, out, "database"), "bytes", st.st_size);
     return out;
 }
 

@@ -12,20 +12,25 @@
 #include "base/json.h"
 #include "control/prune.h"
 
+struct err;
 struct loop;
 struct registry;
 struct upkeep;
 
 /* As the lab sets it; 0: never for that. */
 struct upkeep_policy {
-    struct prune_policy work; /* finished TrainingJobs, Jobs, Tasks, pods */
-    int64_t history_sec;      /* records */
-    int64_t history_bytes;    /* of the database */
+    struct prune_policy work;   /* finished TrainingJobs, Jobs, Tasks, pods */
+    int64_t history_sec;        /* records */
+    int64_t history_bytes;      /* of the database */
+    int64_t log_sec, log_bytes; /* logs of work that is over */
 };
 
+/* Strings are copied. */
 struct upkeep_config {
     struct loop *loop;
     struct registry *registry;
+    const char *log_dir; /* kept logs (engine/packed.h); NULL: none */
+    const char *db_path; /* for its size; NULL: not known */
     struct upkeep_policy policy;
 };
 
@@ -36,7 +41,14 @@ DEFINE_CLEANUP(struct upkeep *, upkeep_free);
 void upkeep_set_policy(struct upkeep *upkeep, const struct upkeep_policy *policy);
 const struct upkeep_policy *upkeep_policy(const struct upkeep *upkeep);
 
-/* What is kept: {"finished": {"count", "bytes", "retained"}, "pruned": since the start}; in the arena. */
+/* Whether more than a plain file is kept of a job's log: then upkeep_open_log gives its text as an open file.
+ * `done` is called once, from the loop or from upkeep_free. ERR_LIMIT: too many at once. */
+bool upkeep_log_packed(const struct upkeep *upkeep, const char *uid);
+int upkeep_open_log(struct upkeep *upkeep, const char *uid,
+                    void (*done)(void *arg, int fd, const struct err *err), void *arg, struct err *err);
+
+/* What is kept: {"finished": {"count", "bytes", "retained", "pruned" since the start}, "logs":
+ * {"count", "bytes"}, "database": {"bytes"}}; in the arena. */
 struct json *upkeep_status(const struct upkeep *upkeep, struct arena *arena);
 /* What would go now, one object each: [{"kind", "namespace", "name", "uid", "finished", "bytes", "reason"}];
  * at most UPKEEP_PLAN_MAX. */

@@ -1,6 +1,8 @@
 """What is over goes by policy, and nothing is lost of it but the object."""
 
+import gzip
 import json
+import os
 import time
 
 import harness
@@ -166,3 +168,47 @@ def test_prune_says_what_would_go_and_lets_it_go(tmp_path):
         token = daemon.post("/v1/tokens", {"user": "alice", "description": "x"})["token"]
         assert daemon.request("POST", "/v1/prune", {}, via="https", token=token).code == 403
         assert "finished" in daemon.berth("status").ok()
+
+
+def test_logs_of_finished_work_are_compressed_and_read_by_the_same_rights(tmp_path):
+    with start(tmp_path, "--finished-count", "1", "--log-size", "1") as daemon:
+        daemon.berth("user", "add", "alice").ok()
+        tokens = {user: daemon.post("/v1/tokens", {"user": user, "description": "x"})["token"] for user in ("alice", "bob")}
+        body = {"apiVersion": "berth.dev/v1", "kind": "TrainingJob", "metadata": {"name": "net"},
+                "spec": {"image": "x", "command": ["true"], "singleGPU": True}}
+        answer = daemon.request("POST", API.format("alice"), body, via="https", token=tokens["alice"])
+        assert answer.code == 201, answer.body
+        uid, text = answer.json()["metadata"]["uid"], "".join(f"line {i}\n" for i in range(10000))
+        logs = daemon.data / "logs"
+
+        def keep(name, lines, age):
+            (logs / f"{name}.log").write_text(lines)
+            (logs / f"{name}.runs").write_text(f"pod 0 {len(lines)}\n")
+            os.utime(logs / f"{name}.log", (time.time() - age,) * 2)
+
+        def read(user, query=""):
+            return daemon.request("GET", f"/v1/queue/{uid}/logs{query}", via="https", token=tokens[user])
+        keep(uid, text, 3600)
+        daemon.process.send_signal(1)
+        harness.wait(lambda: "settings of what is kept were read" in daemon.log(), "it looks at the logs")
+        assert (logs / f"{uid}.log").exists()  # the job is not over
+        finish(daemon, uid, "alice")
+        os.utime(logs / f"{uid}.log", (time.time() - 3600,) * 2)
+        daemon.process.send_signal(1)
+        harness.wait((logs / f"{uid}.gz").exists, "it is compressed")
+        harness.wait(lambda: not (logs / f"{uid}.log").exists(), "the text is gone")
+        assert gzip.decompress((logs / f"{uid}.gz").read_bytes()).decode() == text
+        harness.wait(lambda: daemon.berth("prune", "--older-than", "1s").ok() and there(daemon, "alice") == [], "the job is pruned")
+        assert read("alice").body.decode() == text and read("bob").code == 403
+        assert read("alice", "?tail=2").body.decode() == "line 9998\nline 9999\n"
+        assert daemon.berth("logs", "--tail", "1", "alice/net").ok() == "line 9999\n"
+        (logs / f"{uid}.log").write_text("later\n")  # of a pod that went after the others
+        assert read("alice", "?tail=2").body.decode() == "line 9999\nlater\n"
+        harness.wait(lambda: daemon.get("/v1/status")["kept"]["logs"]["count"] == 1, "it is counted")
+        os.utime(logs / f"{uid}.log", (time.time() - 3000,) * 2)
+        noise = os.urandom(1 << 20).hex()
+        keep("other", noise[:1 << 19], 10)
+        keep("more", noise[1 << 19:3 << 18] * 2, 5)  # more than fits: the oldest goes
+        daemon.process.send_signal(1)
+        harness.wait(lambda: not (logs / f"{uid}.gz").exists(), "the oldest is gone")
+        assert read("alice").code == 200

@@ -8,7 +8,9 @@
 #include "api/rest/rest.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "queue/queue.h"
+#include "upkeep/upkeep.h"
 
 #include <fcntl.h>
 
@@ -29,10 +31,16 @@ struct logs {
     int fd; /* of the file; -1: none */
     int64_t tail, counted;
     bool paused;
-    const char *uid;          /* of the job */
-    char followed[64];        /* uid of the pod that was followed last */
-    int64_t live;             /* bytes that came from pods and are not in the file yet */
-    struct loop_timer *timer; /* NULL: it does not follow */
+    const char *uid;             /* of the job */
+    char followed[64];           /* uid of the pod that was followed last */
+    int64_t live;                /* bytes that came from pods and are not in the file yet */
+    struct loop_timer *timer;    /* NULL: it does not follow */
+    struct unpacking *unpacking; /* NULL: the file is open, or there is none */
+};
+
+/* Outlives the request where the client leaves before the log is unpacked. */
+struct unpacking {
+    struct logs *logs; /* NULL: the client has left */
 };
 
 static void send_file(struct logs *l);
@@ -47,6 +55,9 @@ static void done(struct logs *l)
     l->fd = -1;
     loop_timer_free(l->timer);
     l->timer = NULL;
+    if (l->unpacking)
+        l->unpacking->logs = NULL;
+    l->unpacking = NULL;
 }
 
 static void queue_logs_on_gone(struct http_req *req)
@@ -322,6 +333,56 @@ static bool may_read(struct call *call, const char *uid, const struct object *po
                                                    .path = ""});
 }
 
+static void begin(struct logs *l)
+{
+    if (l->fd < 0 || l->tail < 0 || open_pod(l, false) < 0)
+        begin_file(l);
+}
+
+static void fail(struct logs *l, const struct err *err)
+{
+    struct call *call = l->call;
+
+    call->req->gone = NULL;
+    done(l);
+    rest_fail_err(call, err);
+}
+
+static void queue_logs_on_unpacked(void *arg, int fd, const struct err *err)
+{
+    struct unpacking *unpacking = arg;
+    struct logs *l = unpacking->logs;
+
+    free(unpacking);
+    if (!l) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    l->unpacking = NULL;
+    if (err) {
+        fail(l, err);
+        return;
+    }
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = fd;
+    begin(l);
+}
+
+/* Of work that is over the log is compressed: a thread makes text of it. */
+static void unpack(struct logs *l)
+{
+    struct err err = {0};
+
+    l->unpacking = NEW(struct unpacking);
+    l->unpacking->logs = l;
+    if (upkeep_open_log(l->call->api->config.upkeep, l->uid, queue_logs_on_unpacked, l->unpacking, &err) == 0)
+        return;
+    free(TAKE_PTR(l->unpacking));
+    fail(l, &err);
+}
+
 static void logs_begin(struct call *call, const char *id, const char *uid, const struct json *last)
 {
     struct logs *l = arena_zalloc(call->arena, sizeof(*l));
@@ -347,8 +408,10 @@ static void logs_begin(struct call *call, const char *id, const char *uid, const
         l->timer = loop_timer_new(call->api->config.loop, queue_logs_on_look, l);
     call->req->user = l;
     call->req->gone = queue_logs_on_gone;
-    if (l->fd < 0 || l->tail < 0 || open_pod(l, false) < 0)
-        begin_file(l);
+    if (upkeep_log_packed(call->api->config.upkeep, uid))
+        unpack(l);
+    else
+        begin(l);
 }
 
 void rest_queue_logs(struct call *call, const char *id)

@@ -331,7 +331,6 @@ int local_engine_new(const struct local_config *config, struct engine **ret, str
     OBJECTS_EACH(store_list(engine->store, KIND_POD, NULL), it)
         seen(engine, *it);
     sweep_start(engine, config->keep_unknown);
-    keeper_start(engine);
     disk_start(engine);
     store_watch(engine->store, KIND_POD, NULL, store_revision(engine->store), local_on_pod, NULL, engine,
                 &engine->watch, NULL); /* from now on: cannot be too old */

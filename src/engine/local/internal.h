@@ -147,7 +147,6 @@ struct local_engine {
     char *keep_uid;        /* whose is being copied */
     bool keep_busy;
     struct loop_timer *keep_retry;
-    int64_t keep_cleaned; /* monotonic */
     struct map *accounts; /* accounts.c: name of a user → what is known */
     void (*account_fn)(void *arg);
     void *account_arg;
@@ -261,7 +260,6 @@ char *slot_take(struct local_engine *engine, struct err *err);             /* fo
 void slot_give(struct local_engine *engine, const char *path, bool again); /* again: it is clean */
 
 /* keeper.c */
-void keeper_start(struct local_engine *engine);
 void keeper_stop(struct local_engine *engine); /* after the offload is closed */
 void keeper_note(struct local_pod *pod);       /* before it writes: whether and where its log stays */
 bool keeper_through(struct local_pod *pod);    /* its folder may go; false: the pod is looked at again then */

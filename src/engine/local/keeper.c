@@ -18,12 +18,10 @@
 #define NOTE_BYTES_MAX (64 << 10)
 #define COPY_SEC       300
 #define RETRY_NSEC     NSEC_PER_SEC
-#define CLEAN_NSEC     (INT64_C(3600) * NSEC_PER_SEC)
 
 /* The thread's, while one works on it. */
 struct keep_work {
     char *uid, *folder, *pod_dir;
-    int64_t clean; /* the time, where it is to look for old logs, too; 0: not */
     struct err err;
 };
 
@@ -66,10 +64,7 @@ static void keep_run(void *arg)
 {
     struct keep_work *work = arg;
 
-    if (work->uid)
-        keep_pod(work);
-    if (work->clean)
-        kept_clean(work->folder, work->clean, KEPT_TOTAL_MAX);
+    keep_pod(work);
 }
 
 /* ---- in the loop ---- */
@@ -126,7 +121,6 @@ static void keep_later(struct local_engine *engine, char *uid)
 static void keep_next(struct local_engine *engine)
 {
     struct keep_work *work;
-    int64_t now = clock_monotonic();
     struct err err = {0};
 
     if (engine->keep_busy || engine->closed || !engine->keep_line.len)
@@ -137,11 +131,7 @@ static void keep_next(struct local_engine *engine)
     memmove(engine->keep_line.v, engine->keep_line.v + 1,
             engine->keep_line.len * sizeof(*engine->keep_line.v));
     work->folder = mem_strdup(engine->log_dir);
-    work->pod_dir = work->uid ? mem_printf("%s/pods/%s", engine->data_dir, work->uid) : NULL;
-    if (!engine->keep_cleaned || now - engine->keep_cleaned >= CLEAN_NSEC) {
-        engine->keep_cleaned = now;
-        work->clean = clock_now();
-    }
+    work->pod_dir = mem_printf("%s/pods/%s", engine->data_dir, work->uid);
     engine->keep_uid = mem_strdup(work->uid);
     engine->keep_busy = true;
     if (offload_run(engine->offload, COPY_SEC, keep_run, keep_done, keep_drop, engine, work, &err) < 0) {
@@ -154,12 +144,6 @@ static void keep_ask(struct local_engine *engine, const char *uid)
 {
     vec_push(&engine->keep_line, mem_strdup(uid));
     keep_next(engine);
-}
-
-void keeper_start(struct local_engine *engine)
-{
-    if (engine->log_dir)
-        keep_ask(engine, NULL); /* looks for old ones */
 }
 
 void keeper_stop(struct local_engine *engine)

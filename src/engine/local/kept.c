@@ -1,18 +1,16 @@
 #include "engine/local/kept.h"
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "base/vec.h"
 #include "engine/log_reader.h"
 #include "engine/log_tail.h"
+#include "engine/packed.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -176,16 +174,13 @@ static int cut_beginning(const char *path, int64_t max, struct err *err)
 int kept_add(const struct kept_pod *pod, struct err *err)
 {
     CLEANUP(free) char *path = mem_printf("%s/%s.log", pod->folder, pod->name);
-    CLEANUP(free) char *list = mem_printf("%s/%s.runs", pod->folder, pod->name);
     CLEANUP(free) char *line = NULL, *end = NULL;
     CLEANUP(fd_close) int out = -1;
-    CLEANUP(fd_close) int runs = open(list, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CLEANUP(fd_close) int runs = packed_lock(pod->folder, pod->name, true, err);
     CLEANUP(buf_done) struct buf text = {0};
     struct kept_run run;
 
-    if (runs < 0 || flock(runs, LOCK_EX) < 0)
-        return err_errno(err, errno, "open '%s'", list);
-    if (read_runs(runs, &text, err) < 0)
+    if (runs < 0 || read_runs(runs, &text, err) < 0)
         return -1;
     run = find_run(buf_view(&text), pod->uid);
     if (run.whole)
@@ -211,56 +206,4 @@ int kept_add(const struct kept_pod *pod, struct err *err)
         return -1;
     shorten_runs(runs);
     return cut_beginning(path, pod->bytes_max ? pod->bytes_max : KEPT_BYTES_MAX, err);
-}
-
-/* ---- what goes ---- */
-
-struct kept_file {
-    char *path;
-    int64_t written, bytes;
-};
-
-static int by_age(const void *a, const void *b)
-{
-    const struct kept_file *x = a, *y = b;
-
-    return x->written < y->written ? -1 : x->written > y->written;
-}
-
-static void remove_kept(const char *log)
-{
-    CLEANUP(free) char *runs = mem_printf("%.*s.runs", (int)(strlen(log) - strlen(".log")), log);
-
-    unlink(log);
-    unlink(runs);
-}
-
-void kept_clean(const char *folder, int64_t now, int64_t total_max)
-{
-    VEC(struct kept_file) files = {0};
-    DIR *dir = opendir(folder);
-    const struct dirent *entry;
-    int64_t total = 0;
-    struct stat st;
-
-    while (dir && (entry = readdir(dir))) {
-        CLEANUP(free) char *path = mem_printf("%s/%s", folder, entry->d_name);
-
-        if (!ends_with(entry->d_name, ".log") || lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
-            continue;
-        total += st.st_size;
-        vec_push(&files, (struct kept_file){TAKE_PTR(path), st.st_mtim.tv_sec, st.st_size});
-    }
-    if (dir)
-        closedir(dir);
-    if (files.len)
-        qsort(files.v, files.len, sizeof(*files.v), by_age);
-    VEC_EACH(&files, it) {
-        if (total > total_max || it->written < now / NSEC_PER_SEC - KEPT_DAYS * INT64_C(86400)) {
-            remove_kept(it->path);
-            total -= it->bytes;
-        }
-        free(it->path);
-    }
-    vec_done(&files);
 }

@@ -1,7 +1,7 @@
 /* kept - logs of pods that have gone. What pods of one name wrote is one file, FOLDER/NAME.log, as text
  * without times, each pod's once: FOLDER/NAME.runs says which pods are in it, and from where to where, so
- * that a copy that was cut off is begun again and one that is whole is not repeated. Both may be called in
- * any thread. */
+ * that a copy that was cut off is begun again and one that is whole is not repeated. engine/packed.h
+ * compresses and removes them. For any thread. */
 #pragma once
 
 #include "base/err.h"
@@ -11,9 +11,6 @@
 
 /* Of one name; past it the beginning goes. */
 #define KEPT_BYTES_MAX (INT64_C(64) << 20)
-/* Of all; past it the files go that were written to longest ago, as do those that were for so long. */
-#define KEPT_TOTAL_MAX (INT64_C(4) << 30)
-#define KEPT_DAYS      90
 
 struct kept_pod {
     const char *folder, *name;
@@ -24,6 +21,3 @@ struct kept_pod {
 };
 /* Adds the newest run of each container. A pod that wrote nothing adds nothing. */
 int kept_add(const struct kept_pod *pod, struct err *err);
-
-/* Removes what is too old or too much; now: nanoseconds since 1970. */
-void kept_clean(const char *folder, int64_t now, int64_t total_max);

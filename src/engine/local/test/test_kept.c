@@ -1,5 +1,4 @@
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/test/test.h"
@@ -118,37 +117,6 @@ static void test_past_its_limit_the_beginning_goes(void **state)
     check("job.log", "[earlier output was removed]\n0123456789\nthe end\n");
 }
 
-static void test_what_is_old_or_too_much_goes(void **state)
-{
-    static const char *const names[] = {"old", "large", "new"};
-    static const int64_t ages[] = {KEPT_DAYS + 1, 2, 1};
-    int64_t now = INT64_C(2000000000) * NSEC_PER_SEC;
-
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        CLEANUP(free) char *log = mem_printf("%s/%s.log", folder, names[i]);
-        CLEANUP(free) char *runs = mem_printf("%s/%s.runs", folder, names[i]);
-        struct timespec times[2] = {{now / NSEC_PER_SEC - ages[i] * 86400, 0},
-                                    {now / NSEC_PER_SEC - ages[i] * 86400, 0}};
-
-        write_at(log, i == 1 ? "0123456789" : "1");
-        write_at(runs, "u 0 1\n");
-        assert_int_equal(utimensat(AT_FDCWD, log, times, 0), 0);
-    }
-    kept_clean(folder, now, 100);
-    check("large.log", "0123456789");
-    kept_clean(folder, now, 5);
-    check("new.log", "1");
-    check("new.runs", "u 0 1\n");
-    for (size_t i = 0; i < 2; i++) {
-        CLEANUP(free) char *log = mem_printf("%s/%s.log", folder, names[i]);
-        CLEANUP(free) char *runs = mem_printf("%s/%s.runs", folder, names[i]);
-
-        assert_int_equal(access(log, F_OK), -1);
-        assert_int_equal(access(runs, F_OK), -1);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,7 +125,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_pod_is_in_it_once, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_copy_that_was_cut_off_is_begun_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_past_its_limit_the_beginning_goes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_old_or_too_much_goes, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
