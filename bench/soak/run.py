@@ -6,8 +6,8 @@
 
 Without --real a node of declared GPUs is written as an object, and this program plays its kubelet: it ends each pod as soon as
 it is bound. Everything else is real: the queue, records, events, the disk. A line is printed for each twentieth of the
-jobs: resident memory, descriptors, threads, mounts of the machine, processes of berth-shim, bytes of the database, of the logs and of
-the data folder. It fails where memory, descriptors, threads or mounts at the end are more than --slack percent above what they were at a
+jobs: resident memory, descriptors, threads, mounts and shims of this daemon, bytes of the database, of the logs and of the data
+folder. It fails where memory, descriptors, threads or mounts at the end are more than --slack percent above what they were at a
 quarter of the way: what grows with the work done, and not with the work there is, is a leak."""
 
 import argparse
@@ -153,13 +153,23 @@ def tree_bytes(path):
     return total
 
 
+def suffix(data):
+    """As daemon/agent.c names what belongs to a data folder."""
+    value = 2166136261
+    for byte in str(data).encode():
+        value = (value ^ byte) * 16777619 & 0xffffffff
+    return f"{value:08x}"
+
+
 def figures(pid, data):
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
     mib = 1 << 20
-    shims = sum(1 for p in pathlib.Path("/proc").glob("[0-9]*/comm") if p.exists() and safe_read(p) == "berth-shim\n")
+    mine = [str(data), f"/run/berth-{suffix(data)}"]
+    mounts = [text for text in safe_read(pathlib.Path(f"/proc/{pid}/mounts")).splitlines() if any(part in text for part in mine)]
+    shims = sum("berth-shim" in text and any(part in text for part in mine) for text in map(safe_read, pathlib.Path("/proc").glob("[0-9]*/cmdline")))
     return {"rss_mib": round(int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024, 1),
             "fds": len(os.listdir(f"/proc/{pid}/fd")), "threads": int(re.search(r"Threads:\s+(\d+)", status)[1]),
-            "mounts": len(pathlib.Path("/proc/self/mounts").read_text().splitlines()), "shims": shims,
+            "mounts": len(mounts), "shims": shims,
             "db_mib": round(sum(p.stat().st_size for p in data.glob("berth.db*")) / mib, 1),
             "logs_mib": round(tree_bytes(data / "logs") / mib, 1), "data_mib": round(tree_bytes(data) / mib, 1)}
 
