@@ -8,7 +8,7 @@
 #define EVENTS_AGE_SEC    3600 /* where nothing else is set */
 #define EVENTS_PER_NS_MAX 1000
 #define EVENTS_MAX        5000 /* of all namespaces */
-#define EVENTS_TRIM       100   /* how many go at once when there are more */
+#define EVENTS_TRIM       100  /* how many go at once when there are more */
 
 struct event_queue;
 
