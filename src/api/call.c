@@ -98,6 +98,31 @@ static void send_pending(void *arg, const struct err *err)
                    pending->header_count, &body);
 }
 
+static uint64_t needs_of(const struct call *call)
+{
+    return call->marked ? call->mark : store_mark(call->store);
+}
+
+bool call_reads_durable(struct call *call)
+{
+    call->at_once = http_is_first(call->req);
+    return call->at_once;
+}
+
+struct store_slice call_list(struct call *call, int kind, const char *ns)
+{
+    return call_reads_durable(call) ? store_list_durable(call->store, kind, ns, call->arena)
+                                    : store_list(call->store, kind, ns);
+}
+
+void call_mark(struct call *call, uint64_t mark)
+{
+    if (!http_is_first(call->req))
+        return;
+    call->marked = true;
+    call->mark = mark;
+}
+
 void call_reply(struct call *call, int status, const char *content_type, struct buf *body)
 {
     struct pending *pending = arena_zalloc(call->arena, sizeof(*pending));
@@ -112,7 +137,7 @@ void call_reply(struct call *call, int status, const char *content_type, struct 
     if (call->at_once)
         send_pending(pending, NULL);
     else
-        store_defer(call->store, send_pending, pending);
+        store_defer_until(call->store, needs_of(call), send_pending, pending);
 }
 
 void call_reply_json(struct call *call, int status, const struct json *doc)
@@ -197,7 +222,10 @@ void call_when_durable(struct call *call, void (*fn)(struct call *call, const st
     struct waiting *waiting = arena_alloc(call->arena, sizeof(*waiting));
 
     *waiting = (struct waiting){call, fn};
-    store_defer(call->store, run_waiting, waiting);
+    if (call->at_once)
+        fn(call, NULL);
+    else
+        store_defer_until(call->store, needs_of(call), run_waiting, waiting);
 }
 
 const char *query_string(const struct call *call, const char *name)

@@ -37,10 +37,12 @@ struct call {
     int64_t now;
     int64_t began; /* monotonic */
     struct traffic_route route;
-    bool at_once;  /* the answer tells nothing that is stored: it need not wait for the disk */
-    bool no_store; /* the answer is for nobody's cache */
-    bool library;  /* came to an address that serves the training library alone */
-    bool session;  /* who is signed in with the page's cookie */
+    bool at_once; /* the answer tells nothing that is not durable: it need not wait for the disk */
+    bool marked;  /* it tells nothing that is not, past this mark of the store: it waits for no more */
+    uint64_t mark;
+    bool no_store;                      /* the answer is for nobody's cache */
+    bool library;                       /* came to an address that serves the training library alone */
+    bool session;                       /* who is signed in with the page's cookie */
     struct call *live_prev, *live_next; /* of all that are open */
     const char *object; /* NAMESPACE/NAME of what was made, for the audit log; NULL: the path tells it */
     const char *idempotency, *idempotency_sum; /* idempotency.h; NULL: no key was sent */
@@ -91,7 +93,15 @@ void call_page_not_found(struct call *call); /* no such page at all */
 void call_write_yaml(struct buf *out,
                      struct json *doc); /* members sorted by name, as Kubernetes does; doc is changed */
 void call_fail_err(struct call *call, const struct err *err);
-/* For streams: runs fn when all so far is durable. */
+/* Whether it can be answered from the durable state, at once: sets at_once. Not where its client has not
+ * waited for what it asked for before, which it would expect to see. */
+bool call_reads_durable(struct call *call);
+/* For answers that tell of these objects alone: the durable ones where they can be read, else the newest.
+ * Borrowed until control returns to the loop. */
+struct store_slice call_list(struct call *call, int kind, const char *ns);
+/* What it tells is durable once this mark of the store is (store_mark). The same holds. */
+void call_mark(struct call *call, uint64_t mark);
+/* For streams: runs fn when what the call tells is durable. */
 void call_when_durable(struct call *call, void (*fn)(struct call *call, const struct err *err));
 
 bool query_bool(const struct call *call, const char *name);          /* there, and neither "false" nor "0" */

@@ -157,6 +157,8 @@ void http_reply(struct http_req *req, int status, const char *content_type, cons
                 size_t header_count, struct str body);
 void http_reply_buf(struct http_req *req, int status, const char *content_type,
                     const struct http_header *headers, size_t header_count, struct buf *body);
+/* Nothing that its connection asked for before is still to be answered. */
+bool http_is_first(struct http_req *req);
 /* As if the client had left: what is under way on its connection ends, `gone` and `closed` come. */
 void http_cut(struct http_req *req, const char *why);
 void http_abandon(struct http_req *req); /* after gone, or to drop the connection */

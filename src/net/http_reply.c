@@ -441,6 +441,11 @@ void http_exchange_continue(struct exchange *ex)
     output_add(ex, STR("HTTP/1.1 100 Continue\r\n\r\n"));
 }
 
+bool http_is_first(struct http_req *req)
+{
+    return exchange_of(req)->conn->first == exchange_of(req);
+}
+
 void http_cut(struct http_req *req, const char *why)
 {
     connection_fail(exchange_of(req)->conn, why);

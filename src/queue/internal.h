@@ -182,6 +182,7 @@ struct queue {
     struct loop_timer *tick, *notify_timer;
     struct loop_timer *rest;     /* what is left of this turn's work, in the next one */
     struct map *ending;          /* uid → text of rows that ended and are not durable yet */
+    uint64_t shown_mark;         /* of the store: what rows show is durable when this is */
     VEC(struct unsaved) unsaved; /* transitions and epochs, in their order */
     struct map *jobs;            /* uid → Job, until its end is recorded: its object may have gone before */
     struct map *job_sums; /* uid of a Job that is not over → what its pods had of cards (job_row.c) */
@@ -312,6 +313,8 @@ void job_status_due(struct queue *queue, const struct unit *unit, int64_t now);
 /* ---- records.c ---- */
 void records_ending_set(struct queue *queue, const char *row, const struct json *doc);
 void records_ending_clear(struct queue *queue); /* everything is on the disk */
+/* Rows show something from now on that is on its way to the disk. */
+void records_note(struct queue *queue);
 /* Stores it and keeps it in mind until it is on the disk. */
 int64_t records_put(struct queue *queue, const struct record *record);
 void records_transition(struct queue *queue, const struct unit *unit, const struct life_effect *effect);

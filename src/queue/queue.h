@@ -112,6 +112,10 @@ struct queue_filter {
     const char *user;          /* NULL: all */
     const char *const *states; /* NULL-terminated; NULL: all that are not over */
 };
+/* What rows show of the state of work (what has started, stopped, ended, how many epochs are done) may be
+ * told once this mark of the store is durable (store_defer_until). Places and estimates are forecasts, and do
+ * not count. */
+uint64_t queue_mark(const struct queue *queue);
 /* The queue as JSON text. Thousands of rows take longer than the loop may be held: they come in pieces, each
  * a few milliseconds' work, one a turn. Which rows there are, and their order, is settled with the first
  * piece, and so is the revision that it tells; each row is as it is when it is written, at least that new,

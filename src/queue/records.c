@@ -13,6 +13,16 @@ static void put_doc(struct queue *queue, struct record *record, const struct jso
     record->seq = records_put(queue, record);
 }
 
+void records_note(struct queue *queue)
+{
+    queue->shown_mark = store_mark(queue->store);
+}
+
+uint64_t queue_mark(const struct queue *queue)
+{
+    return queue->shown_mark;
+}
+
 static void unsaved_forget(struct queue *queue, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -60,6 +70,8 @@ void records_transition(struct queue *queue, const struct unit *unit, const stru
     json_set_string(&arena, doc, "name", unit->name);
     row_cards(queue, unit, &arena, json_set_array(&arena, doc, "cards"));
     put_doc(queue, &record, doc);
+    if (!phase_is_waiting(effect->phase)) /* that it waits follows from its object alone */
+        records_note(queue);
 }
 
 void records_epoch(struct queue *queue, const struct unit *unit, double seconds)
@@ -75,6 +87,7 @@ void records_epoch(struct queue *queue, const struct unit *unit, double seconds)
     json_set_int(&arena, doc, "gpus", w->placement.len);
     json_set_int(&arena, doc, "run", unit->life->run);
     put_doc(queue, &record, doc);
+    records_note(queue);
 }
 
 /* ---- spans: who had which card when ---- */
@@ -234,6 +247,7 @@ void records_ending_set(struct queue *queue, const char *row, const struct json 
     CLEANUP(buf_done) struct buf text = {0};
 
     json_write(&text, doc);
+    records_note(queue);
     free(map_set(queue->ending, str_from(row), buf_take(&text)));
 }
 

@@ -206,6 +206,14 @@ static bool is_new(struct queue *queue, const char *uid)
     return streq(phase, "Pending");
 }
 
+static void look_if_new(struct queue *queue, const char *uid)
+{
+    if (unit_find(queue, uid) || !is_new(queue, uid))
+        return;
+    queue_look(queue, uid);
+    records_note(queue);
+}
+
 /* As it is in memory; NULL: it is not. */
 static struct json *row_in_memory(struct queue *queue, const struct identity *who, const char *uid,
                                   struct arena *arena)
@@ -214,8 +222,7 @@ static struct json *row_in_memory(struct queue *queue, const struct identity *wh
     struct json *row = NULL;
 
     if (!ending) {
-        if (!unit_find(queue, uid) && is_new(queue, uid))
-            queue_look(queue, uid);
+        look_if_new(queue, uid);
         return row_json(queue, who, uid, arena);
     }
     if (json_parse(str_from(ending), arena, &row, NULL, NULL) == 0)
@@ -228,8 +235,7 @@ bool queue_is_past(struct queue *queue, const char *uid)
 {
     if (map_get(queue->ending, str_from(uid)))
         return false;
-    if (!unit_find(queue, uid) && is_new(queue, uid))
-        queue_look(queue, uid);
+    look_if_new(queue, uid);
     return phase_is_over(row_phase(queue, uid));
 }
 

@@ -1,7 +1,7 @@
 /* The thread takes all batches that wait, writes them in one transaction and puts them on the `done`
  * list; what is submitted meanwhile makes the next transaction. The lists are all that is shared, and what
  * batches point at does not change. The connection belongs to whoever has set `writing`: the thread, or
- * the store's own one while the thread has nothing to do (db_commit).
+ * the store's own one while it reads at the start, or writes to a disk in memory (db_commit).
  *
  * When a transaction fails, the batches behind it build on states that never came to be. So the thread
  * stands still until the store has undone them and says db_resume. */

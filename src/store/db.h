@@ -78,8 +78,8 @@ int db_last_record(struct db *db, int64_t *ret, struct err *err); /* its seq; 0:
 int db_start(struct db *db, struct err *err);
 int db_event_fd(const struct db *db); /* readable when batches are done */
 void db_submit(struct db *db, struct db_batch *batch);
-/* Writes the batch in the caller's thread, which waits for the disk but spares two changes of threads. Only
- * where the writer has nothing to do: false otherwise, and nothing was done. The batch is `done` then. */
+/* Of a disk in memory: writes the batch in the caller's thread. Only where nothing else is being written:
+ * false otherwise, and nothing was done. The batch is `done` then. */
 bool db_commit(struct db *db, struct db_batch *batch);
 /* What is done since the last call, in order (linked by `next`), or NULL. After a batch that failed none
  * is written until db_resume. */

@@ -26,11 +26,9 @@
 #define LOG_MODULE "store"
 #include "base/log.h"
 
-#define AT_ONCE_NS          500000 /* commits quicker than this are not worth another thread */
-#define AT_ONCE_OPS         1      /* more of them gather while the writer waits for the disk */
-#define DISK_WINDOW_CHANGES 500    /* of a disk in memory, whose stores are opened often */
-#define PRUNE_BATCH         256    /* states leave the file in groups, with a commit that is made anyway */
-#define SETTLE_ROUNDS       16     /* commits that an answer may lead to, each after the other */
+#define DISK_WINDOW_CHANGES 500 /* of a disk in memory, whose stores are opened often */
+#define PRUNE_BATCH         256 /* states leave the file in groups, with a commit that is made anyway */
+#define SETTLE_ROUNDS       16  /* commits that an answer may lead to, each after the other */
 
 struct deferred {
     void (*fn)(void *arg, const struct err *err);
@@ -92,7 +90,6 @@ struct store {
     int64_t
         waiting_since; /* monotonic: the first write that is not durable, or the last one that became so */
     int64_t last_record;
-    int64_t commit_ns; /* how long commits take, a moving average */
     size_t window_max; /* changes */
 };
 
@@ -180,15 +177,6 @@ static struct db_batch *gather(struct store *store)
     return store->gathering;
 }
 
-/* A small batch on a quick disk is written at once: changing threads twice would take as long as the disk
- * does. Otherwise the loop goes on while the writer waits. */
-static bool at_once(const struct store *store, const struct db_batch *batch)
-{
-    if (store->disk)
-        return store->disk->latency_ms == 0;
-    return store->commit_ns < AT_ONCE_NS && batch->ops.len <= AT_ONCE_OPS && batch->prunes.len == 0;
-}
-
 /* True when what was gathered is written already, and waits to be settled. */
 static bool submit(struct store *store)
 {
@@ -203,7 +191,7 @@ static bool submit(struct store *store)
         batch->oldest = store->oldest;
     }
     batch->writes = store->writes;
-    if (at_once(store, batch) && db_commit(store->db, batch))
+    if (store->disk && store->disk->latency_ms == 0 && db_commit(store->db, batch))
         return true;
     db_submit(store->db, batch);
     if (store->disk && !loop_timer_active(store->disk_done))
@@ -337,12 +325,35 @@ static void run_deferred(struct store *store, const struct err *err)
     }
 }
 
+uint64_t store_mark(const struct store *store)
+{
+    return store->writes;
+}
+
+/* In the order of what they need, and of their coming. What needs no more than is there waits only for those
+ * that are being told right now. */
+void store_defer_until(struct store *store, uint64_t mark, void (*fn)(void *arg, const struct err *err),
+                       void *arg)
+{
+    size_t at = store->deferred_done;
+
+    if (mark <= store->settled) {
+        if (at == store->deferred.len || store->deferred.v[at].needs > store->settled) {
+            fn(arg, NULL);
+            return;
+        }
+        mark = store->settled;
+    }
+    vec_push(&store->deferred, (struct deferred){fn, arg, mark});
+    for (at = store->deferred.len - 1; at > store->deferred_done && store->deferred.v[at - 1].needs > mark;
+         at--)
+        store->deferred.v[at] = store->deferred.v[at - 1];
+    store->deferred.v[at] = (struct deferred){fn, arg, mark};
+}
+
 void store_defer(struct store *store, void (*fn)(void *arg, const struct err *err), void *arg)
 {
-    if (store_durable(store) && store->deferred_done == store->deferred.len)
-        fn(arg, NULL);
-    else
-        vec_push(&store->deferred, (struct deferred){fn, arg, store->writes});
+    store_defer_until(store, store->writes, fn, arg);
 }
 
 bool store_durable(const struct store *store)
@@ -452,10 +463,8 @@ static void commit_done(struct store *store, struct db_batch *batch)
     store->stats.last_commit_ns = batch->took_ns;
     store->waiting_since = clock_monotonic();
     store->trouble[0] = '\0';
-    if (batch->leads) {
-        store->commit_ns += (batch->took_ns - store->commit_ns) / 8;
+    if (batch->leads)
         histogram_add(&store->stats.commit, &histogram_latency, batch->took_ns);
-    }
     db_batch_free(batch);
 }
 
@@ -843,6 +852,86 @@ void store_dependents(const struct store *store, const char *uid,
                       void (*fn)(void *arg, const struct object *object), void *arg)
 {
     index_dependents(store->index, uid, fn, arg);
+}
+
+/* ---- the durable state: memory without what is on its way to the disk ---- */
+
+int64_t store_durable_revision(const struct store *store)
+{
+    return store->durable;
+}
+
+static bool is_named(const struct change *change, int kind, const char *ns, const char *name)
+{
+    return change->object->kind->id == kind && strcmp(change->object->name, name) == 0 &&
+           strcmp(change->object->ns, ns) == 0;
+}
+
+const struct object *store_get_durable(const struct store *store, int kind, const char *ns, const char *name)
+{
+    for (uint64_t at = store->told; at < store->window.end; at++) {
+        const struct change *change = window_at(&store->window, at);
+
+        if (is_named(change, kind, ns, name)) /* the first one: what was before it is durable */
+            return change->before;
+    }
+    return store_get(store, kind, ns, name);
+}
+
+/* What an undurable change made of something: key, and what was before. */
+struct lapse {
+    const struct object *key;
+    struct object *before; /* NULL: nothing */
+    uint64_t seq;
+};
+
+static int compare_names(const struct object *x, const struct object *y)
+{
+    int order = strcmp(x->ns, y->ns);
+
+    return order ? order : strcmp(x->name, y->name);
+}
+
+static int by_name_then_age(const void *a, const void *b)
+{
+    const struct lapse *x = a, *y = b;
+    int order = compare_names(x->key, y->key);
+
+    return order ? order : x->seq < y->seq ? -1 : 1;
+}
+
+struct store_slice store_list_durable(const struct store *store, int kind, const char *ns,
+                                      struct arena *arena)
+{
+    struct store_slice newest = store_list(store, kind, ns);
+    VEC(struct lapse) lapses = {0};
+    struct object **v;
+    size_t at = 0, len = 0;
+
+    for (uint64_t seq = store->told; seq < store->window.end; seq++) {
+        const struct change *change = window_at(&store->window, seq);
+
+        if (change->object->kind->id == kind && (!ns || strcmp(change->object->ns, ns) == 0))
+            vec_push(&lapses, (struct lapse){change->object, change->before, seq});
+    }
+    if (lapses.len == 0)
+        return newest;
+    qsort(lapses.v, lapses.len, sizeof(*lapses.v), by_name_then_age);
+    v = arena_alloc(arena, (newest.len + lapses.len) * sizeof(struct object *));
+    for (size_t i = 0; i < lapses.len; i++) {
+        if (i > 0 && compare_names(lapses.v[i - 1].key, lapses.v[i].key) == 0)
+            continue; /* a later change of the same */
+        while (at < newest.len && compare_names(newest.v[at], lapses.v[i].key) < 0)
+            v[len++] = newest.v[at++];
+        if (at < newest.len && compare_names(newest.v[at], lapses.v[i].key) == 0)
+            at++;
+        if (lapses.v[i].before)
+            v[len++] = lapses.v[i].before;
+    }
+    while (at < newest.len)
+        v[len++] = newest.v[at++];
+    vec_done(&lapses);
+    return (struct store_slice){v, len};
 }
 
 struct str store_value(const struct store *store, const char *table, const char *key)

@@ -4,8 +4,8 @@
  * All live objects and a window of past changes are in memory; reads never touch the disk. A write
  * changes memory at once and goes to the writer thread, which commits whatever has gathered while the
  * last commit was on its way to the disk (group commit). Nothing may be told to anybody before it is
- * durable, so every answer is given through store_defer, and watchers hear of a change only after its
- * commit.
+ * durable: answers are given through store_defer, or are made of the durable state (store_get_durable), and
+ * watchers hear of a change only after its commit.
  *
  * Where a commit fails (disk full), all that is not yet durable is undone in memory, deferred answers
  * get that error, and the store goes on.
@@ -65,6 +65,14 @@ void store_parts(const struct store *store, const struct object *object,
 void store_dependents(const struct store *store, const char *uid,
                       void (*fn)(void *arg, const struct object *object), void *arg);
 
+/* The same of what is durable: what a reader may be told at once, however long the disk takes for what was
+ * written since. The revision is that of this state: a watch from there tells all that follows. Where
+ * something of the slice is not durable, the slice is in the arena. */
+int64_t store_durable_revision(const struct store *store);
+const struct object *store_get_durable(const struct store *store, int kind, const char *ns, const char *name);
+struct store_slice store_list_durable(const struct store *store, int kind, const char *ns,
+                                      struct arena *arena);
+
 /* Stores a new state; takes over the caller's reference. It replaces what has that kind, namespace and
  * name. object->rv must come from store_next_revision and be the newest. */
 void store_put(struct store *store, struct object *object);
@@ -74,6 +82,11 @@ void store_remove(struct store *store, struct object *last);
 /* Runs fn once everything written so far is durable: at once (from this call) when it is already, else
  * from the loop. err is NULL on success. Calls come in order. */
 void store_defer(struct store *store, void (*fn)(void *arg, const struct err *err), void *arg);
+/* The same for what was written up to a mark, which store_mark gave. Answers that need less come before those
+ * that need more. */
+uint64_t store_mark(const struct store *store);
+void store_defer_until(struct store *store, uint64_t mark, void (*fn)(void *arg, const struct err *err),
+                       void *arg);
 /* Waits for what was written so far and gives the answers that wait for it: before those who hold them go. */
 void store_settle(struct store *store);        /* NULL is fine */
 bool store_durable(const struct store *store); /* nothing is on its way to the disk */

@@ -112,15 +112,18 @@ static int check_revision(struct call *call)
     return revision > store_revision(call->store) ? revision_too_large(call, revision) : 0;
 }
 
-static int collect(struct call *call, const struct route *route, struct page *page)
+/* durable: of the durable state, else of the newest. */
+static int collect(struct call *call, const struct route *route, bool durable, struct page *page)
 {
-    struct store_slice slice = store_list(call->store, route->kind->id, *route->ns ? route->ns : NULL);
+    const char *ns = *route->ns ? route->ns : NULL;
+    struct store_slice slice = durable ? store_list_durable(call->store, route->kind->id, ns, call->arena)
+                                       : store_list(call->store, route->kind->id, ns);
     const char *token = query_string(call, "continue");
     struct selector *selector;
     int64_t limit, timeout;
     size_t at = 0;
 
-    page->revision = store_revision(call->store);
+    page->revision = durable ? store_durable_revision(call->store) : store_revision(call->store);
     page->remaining = -1;
     if (check_number(call, "limit", &limit) < 0 || check_number(call, "timeoutSeconds", &timeout) < 0 ||
         check_match(call) < 0 || list_selector(call, route, &selector) < 0 || check_revision(call) < 0)
@@ -255,7 +258,7 @@ void collection_list(struct call *call, const struct route *route)
         return;
     }
     if (accept_form(call, &form) < 0 || table_include_of(call, form, NULL) < 0 ||
-        collect(call, route, &page) < 0)
+        collect(call, route, call_reads_durable(call), &page) < 0)
         call_fail(call);
     else
         reply_page(call, route, &page, form);
@@ -343,7 +346,8 @@ void collection_delete(struct call *call, const struct route *route)
     d->call = call;
     d->route = *route;
     if (accept_form(call, &d->form) < 0 || body_write(call, &d->write, route, NULL) < 0 ||
-        body_delete_options(call, &d->options, &d->write.dry_run) < 0 || collect(call, route, &d->page) < 0) {
+        body_delete_options(call, &d->options, &d->write.dry_run) < 0 ||
+        collect(call, route, false, &d->page) < 0) {
         vec_done(&d->page.objects);
         call_fail(call);
         return;

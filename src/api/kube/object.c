@@ -162,7 +162,9 @@ void object_get(struct call *call, const struct route *route)
         call_fail(call);
         return;
     }
-    object = store_get(call->store, route->kind->id, route->ns, route->name);
+    object = call_reads_durable(call)
+                 ? store_get_durable(call->store, route->kind->id, route->ns, route->name)
+                 : store_get(call->store, route->kind->id, route->ns, route->name);
     if (!object) {
         failure_not_found(&call->failure, call->arena, route->kind->group, route->kind->plural, route->name);
         call_fail(call);

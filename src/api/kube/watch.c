@@ -330,15 +330,18 @@ static int gather(struct call_watch *w)
 {
     size_t bytes = 0;
 
-    struct store_slice slice =
-        store_list(w->call->store, w->route.kind->id, *w->route.ns ? w->route.ns : NULL);
+    struct call *call = w->call;
+    const char *ns = *w->route.ns ? w->route.ns : NULL;
+    struct store_slice slice = call->at_once
+                                   ? store_list_durable(call->store, w->route.kind->id, ns, call->arena)
+                                   : store_list(call->store, w->route.kind->id, ns);
 
     OBJECTS_EACH(slice, it)
         if (selects(w, *it)) {
             vec_push(&w->initial, object_ref(*it));
             bytes += (*it)->text_len;
         }
-    w->from = store_revision(w->call->store);
+    w->from = call->at_once ? store_durable_revision(call->store) : store_revision(call->store);
     if (bytes <= WATCH_HIGH || share_take(w->call, SHARE_LIST_BYTES, bytes, &w->hold) == 0)
         return 0;
     drop_initial(w);
@@ -384,6 +387,7 @@ void watch_begin(struct call *call, const struct route *route)
         return;
     }
     w->bookmarks = query_bool(call, "allowWatchBookmarks");
+    call_reads_durable(call);
     if (w->from == 0 || initial) {
         if (gather(w) < 0) {
             call_fail(call);

@@ -31,8 +31,10 @@ static bool has_queue(struct call *call)
 void rest_nodes(struct call *call, const char *id)
 {
     (void)id;
-    if (has_queue(call))
-        rest_reply(call, 200, queue_nodes(call->api->config.queue, call->arena));
+    if (!has_queue(call))
+        return;
+    call_mark(call, queue_mark(call->api->config.queue));
+    rest_reply(call, 200, queue_nodes(call->api->config.queue, call->arena));
 }
 
 void rest_nodes_timeline(struct call *call, const char *id)

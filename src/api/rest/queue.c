@@ -200,6 +200,7 @@ void rest_queue_list(struct call *call, const char *id)
     reply = arena_zalloc(call->arena, sizeof(*reply));
     reply->call = call;
     reply->listing = queue_listing_new(queue, &call->who, &filter);
+    call_mark(call, queue_mark(queue));
     if (queue_listing_next(reply->listing, &reply->first)) {
         call->req->user = reply;
         call->req->gone = listing_gone;
@@ -228,11 +229,14 @@ void rest_queue_show(struct call *call, const char *id)
 
 static void why(struct call *call, const char *id, const char *uid, const struct json *last)
 {
+    struct queue *queue = call->api->config.queue;
     struct err err = {0};
     struct json *doc;
+    int result = queue_why(queue, &call->who, uid, last, call->arena, &doc, &err);
 
     (void)id;
-    if (queue_why(call->api->config.queue, &call->who, uid, last, call->arena, &doc, &err) < 0)
+    call_mark(call, queue_mark(queue));
+    if (result < 0)
         fail(call, &err);
     else
         rest_reply(call, 200, doc);
@@ -423,6 +427,7 @@ void rest_old_state(struct call *call, const char *id)
     (void)id;
     if (!queue)
         return;
+    call_mark(call, queue_mark(queue));
     doc = queue_list_json(queue, &call->who, &(struct queue_filter){.states = running}, call->arena);
     JSON_EACH(json_get(doc, "jobs"), job) {
         struct json *row = json_push_object(call->arena, list);

@@ -282,6 +282,7 @@ void rest_jobs_list(struct call *call, const char *id)
     struct json *doc = json_new_object(call->arena), *jobs = json_new_array(call->arena);
     const char *ns = query_string(call, "namespace"), *after = query_string(call, "after"), *next = NULL;
     VEC(struct json *) found = {0};
+    struct store_slice slice;
     int64_t limit;
     bool past = !*after;
 
@@ -290,7 +291,8 @@ void rest_jobs_list(struct call *call, const char *id)
         rest_fail(call);
         return;
     }
-    OBJECTS_EACH(store_list(call->store, KIND_TASK, *ns ? ns : NULL), it) {
+    slice = call_list(call, KIND_TASK, *ns ? ns : NULL);
+    OBJECTS_EACH(slice, it) {
         struct json *shown;
 
         if (!visible(call, *it))

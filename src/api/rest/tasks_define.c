@@ -23,9 +23,10 @@ static struct json *template_form(struct call *call, const struct object *templa
 void rest_templates_list(struct call *call, const char *id)
 {
     struct json *doc = json_new_object(call->arena), *items = json_new_array(call->arena);
+    struct store_slice slice = call_list(call, KIND_TASK_TEMPLATE, NULL);
 
     (void)id;
-    OBJECTS_EACH(store_list(call->store, KIND_TASK_TEMPLATE, NULL), it)
+    OBJECTS_EACH(slice, it)
         json_push(call->arena, items, *template_form(call, *it, false));
     json_set(call->arena, doc, "task_templates", *items);
     rest_reply(call, 200, doc);
@@ -154,9 +155,10 @@ void rest_definitions_list(struct call *call, const char *id)
 {
     static const char *const filters[] = {"creator", "application", "task_template_name", "namespace"};
     struct json *doc = json_new_object(call->arena), *items = json_new_array(call->arena);
+    struct store_slice slice = call_list(call, KIND_TASK_DEFINITION, NULL);
 
     (void)id;
-    OBJECTS_EACH(store_list(call->store, KIND_TASK_DEFINITION, NULL), it) {
+    OBJECTS_EACH(slice, it) {
         struct json *form = definition_form(call, *it);
         bool wanted = true;
 

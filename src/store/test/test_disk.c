@@ -117,6 +117,79 @@ static void test_a_slow_disk_commits_after_its_latency(void **state)
     assert_int_equal(virtual_time.monotonic, 1000 * NSEC_PER_SEC + 20 * NSEC_PER_MSEC);
 }
 
+static const char *durable_names(struct lab *lab, const char *ns, struct buf *text)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+
+    buf_clear(text);
+    buf_puts(text, "");
+    OBJECTS_EACH(store_list_durable(lab->f.store, KIND_CONFIG_MAP, ns, &arena), it)
+        buf_printf(text, "%s/%s@%lld ", (*it)->ns, (*it)->name, (long long)(*it)->rv);
+    return text->data;
+}
+
+static void test_the_durable_state_is_that_without_what_is_on_its_way(void **state)
+{
+    struct lab *lab = *state;
+    CLEANUP(buf_done) struct buf text = {0};
+
+    put(&lab->f, "a", "gone");
+    put(&lab->f, "a", "kept");
+    put(&lab->f, "b", "same");
+    settle(&lab->f);
+    assert_string_equal(durable_names(lab, NULL, &text), "a/gone@1 a/kept@2 b/same@3 ");
+    store_disk_set_latency(lab->disk, 1000);
+    put(&lab->f, "a", "kept");
+    put(&lab->f, "a", "kept");
+    drop(&lab->f, "a", "gone");
+    put(&lab->f, "a", "new");
+    put(&lab->f, "a", "brief");
+    drop(&lab->f, "a", "brief");
+    drop(&lab->f, "b", "same");
+    put(&lab->f, "b", "same");
+    assert_int_equal(loop_turn(lab->f.loop, 0, NULL), 0);
+    assert_string_equal(durable_names(lab, NULL, &text), "a/gone@1 a/kept@2 b/same@3 ");
+    assert_string_equal(durable_names(lab, "a", &text), "a/gone@1 a/kept@2 ");
+    assert_int_equal(store_durable_revision(lab->f.store), 3);
+    assert_int_equal(store_get_durable(lab->f.store, KIND_CONFIG_MAP, "a", "kept")->rv, 2);
+    assert_int_equal(store_get_durable(lab->f.store, KIND_CONFIG_MAP, "b", "same")->rv, 3);
+    assert_non_null(store_get_durable(lab->f.store, KIND_CONFIG_MAP, "a", "gone"));
+    assert_null(store_get_durable(lab->f.store, KIND_CONFIG_MAP, "a", "new"));
+    settle(&lab->f);
+    assert_string_equal(durable_names(lab, NULL, &text), "a/kept@5 a/new@7 b/same@11 ");
+    assert_int_equal(store_durable_revision(lab->f.store), 11);
+}
+
+static void note_first(void *arg, const struct err *err)
+{
+    (void)err;
+    buf_puts(arg, "first ");
+}
+
+static void note_second(void *arg, const struct err *err)
+{
+    (void)err;
+    buf_puts(arg, "second ");
+}
+
+static void test_what_needs_less_does_not_wait_for_more(void **state)
+{
+    struct lab *lab = *state;
+    uint64_t before = store_mark(lab->f.store), mark;
+
+    store_disk_set_latency(lab->disk, 1000);
+    put(&lab->f, "a", "x");
+    mark = store_mark(lab->f.store);
+    put(&lab->f, "a", "y");
+    store_defer(lab->f.store, note_second, &lab->log);
+    store_defer_until(lab->f.store, mark, note_first, &lab->log);
+    assert_null(lab->log.data);
+    store_defer_until(lab->f.store, before, note_answer, &lab->log);
+    assert_string_equal(lab->log.data, "kept ");
+    settle(&lab->f);
+    assert_string_equal(lab->log.data, "kept first second ");
+}
+
 static void test_a_failed_commit_is_undone(void **state)
 {
     struct lab *lab = *state;
@@ -207,6 +280,8 @@ int main(void)
         TEST(test_a_turn_is_committed_at_its_end),
         TEST(test_a_kill_keeps_what_was_committed_and_nothing_else),
         TEST(test_a_slow_disk_commits_after_its_latency),
+        TEST(test_the_durable_state_is_that_without_what_is_on_its_way),
+        TEST(test_what_needs_less_does_not_wait_for_more),
         TEST(test_a_failed_commit_is_undone),
         TEST(test_after_a_stop_nothing_comes_back),
         TEST(test_the_window_survives_a_kill),
