@@ -7,6 +7,8 @@
 
 #define LAST_APPLIED     "kubectl.kubernetes.io/last-applied-configuration"
 #define LAST_APPLIED_MAX (256 << 10) /* bytes of all annotations */
+#define CONFLICTS_SHOWN  100         /* of one answer; the others are counted */
+#define PATH_SHOWN       1024 /* bytes of a path: it holds the names of list items, as long as a body */
 
 struct apply {
     const struct apply_request *request;
@@ -122,15 +124,21 @@ static void add_conflict(void *arg, const char *path)
 {
     struct conflicts *conflicts = arg;
     struct arena *arena = conflicts->apply->arena;
-    struct json *cause = json_push_object(arena, conflicts->causes);
+    struct json *cause;
 
+    if (conflicts->count >= CONFLICTS_SHOWN) {
+        conflicts->count++;
+        return;
+    }
+    path = arena_strndup(arena, path, utf8_valid_len((struct str){path, strnlen(path, PATH_SHOWN)}));
+    cause = json_push_object(arena, conflicts->causes);
     json_set_string(arena, cause, "reason", "FieldManagerConflict");
     json_set_string(arena, cause, "message",
                     arena_printf(arena, "conflict with %s", manager_text(conflicts->apply, conflicts->with)));
     json_set_string(arena, cause, "field", path);
     buf_printf(&conflicts->lines, "\n- %s", path);
     if (!conflicts->count++)
-        conflicts->first = arena_strdup(arena, path);
+        conflicts->first = path;
 }
 
 /* Fields of others that would change. 409 when there are any. */
@@ -154,6 +162,8 @@ static int check_conflicts(struct apply *apply, const struct json *changed, cons
         only = conflicts.with = m;
         set_each_path(&set, add_conflict, &conflicts);
     }
+    if (conflicts.count > CONFLICTS_SHOWN)
+        buf_printf(&conflicts.lines, "\nand %zu more", conflicts.count - CONFLICTS_SHOWN);
     if (conflicts.count == 1)
         failure_set(apply->failure, arena, 409, "Conflict",
                     "Apply failed with 1 conflict: conflict with %s: %s", manager_text(apply, only),

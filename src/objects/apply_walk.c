@@ -6,6 +6,8 @@
  * required members are there, though empty: their "." is not added. That is what `zero` stands for. */
 #include "objects/apply_walk.h"
 
+#include <stdarg.h>
+
 #define UNKNOWN_DEPTH_MAX 32 /* below it, unknown values are owned whole */
 
 static const struct json null_value = {.type = JSON_NULL};
@@ -593,97 +595,134 @@ struct json walk_remove(struct walk *walk, const struct schema_type *type, const
 
 /* ---- checking ---- */
 
-static const char *check(struct walk *walk, struct typing typing, const struct json *value, const char *path);
+/* Where a check is, up to the document: put together only for messages. A name may be as long as a body. */
+struct way {
+    const struct way *up; /* NULL: the document */
+    enum { WAY_FIELD, WAY_ELEMENT, WAY_INDEX } type;
+    struct str name; /* of a field; of an element as it stands in a set */
+    size_t index;
+};
+
+static void take_path(void *arg, const char *path)
+{
+    buf_puts(arg, path);
+}
+
+static void add_way(struct walk *walk, struct buf *out, const struct way *way)
+{
+    struct json one = {.type = JSON_OBJECT};
+
+    if (!way)
+        return;
+    add_way(walk, out, way->up);
+    switch (way->type) {
+    case WAY_FIELD:
+        buf_putc(out, '.');
+        buf_str(out, way->name);
+        break;
+    case WAY_INDEX:
+        buf_printf(out, "[%zu]", way->index);
+        break;
+    case WAY_ELEMENT:
+        json_set_str(walk->arena, &one, way->name, empty_object);
+        set_each_path(&one, take_path, out);
+        break;
+    }
+}
+
+/* "PATH: what is wrong", in the arena. */
+__attribute__((format(printf, 3, 4))) static const char *wrong_at(struct walk *walk, const struct way *way,
+                                                                  const char *fmt, ...)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    va_list ap;
+
+    add_way(walk, &text, way);
+    buf_puts(&text, ": ");
+    va_start(ap, fmt);
+    buf_vprintf(&text, fmt, ap);
+    va_end(ap);
+    return arena_strndup(walk->arena, text.data, text.len);
+}
+
+static const char *check(struct walk *walk, struct typing typing, const struct json *value,
+                         const struct way *way);
 
 static const char *check_item(struct walk *walk, struct typing typing, const struct json *item, size_t at,
-                              const char *path)
+                              const struct way *way)
 {
     struct str rest, key;
 
     if (typing.how == HOW_SET) {
         if (item->type == JSON_OBJECT || item->type == JSON_ARRAY || item->type == JSON_NULL)
-            return arena_printf(walk->arena,
-                                "%s: element %zu: associative list without keys has an element "
-                                "that's a map type",
-                                path, at);
+            return wrong_at(walk, way,
+                            "element %zu: associative list without keys has an element "
+                            "that's a map type",
+                            at);
         return NULL;
     }
     if (item->type != JSON_OBJECT)
-        return arena_printf(walk->arena,
-                            "%s: element %zu: associative list with keys may not have non-map elements", path,
-                            at);
+        return wrong_at(walk, way, "element %zu: associative list with keys may not have non-map elements",
+                        at);
     rest = str_from(typing.field->apply_keys);
     while (str_split(&rest, ',', &key))
         if (!json_get_str(item, key) && key_default(typing.field, key).type == JSON_NULL)
-            return arena_printf(walk->arena,
-                                "%s: element %zu: associative list with keys has an element that omits key "
-                                "field \"%.*s\" (and doesn't have default value)",
-                                path, at, STR_ARG(key));
+            return wrong_at(walk, way,
+                            "element %zu: associative list with keys has an element that omits key "
+                            "field \"%.*s\" (and doesn't have default value)",
+                            at, STR_ARG(key));
     return NULL;
 }
 
-struct first_path {
-    struct arena *arena;
-    const char *text;
-};
-
-static void keep_path(void *arg, const char *path)
-{
-    struct first_path *first = arg;
-
-    first->text = arena_strdup(first->arena, path);
-}
-
 static const char *check_list(struct walk *walk, struct typing typing, const struct json *list,
-                              const char *path)
+                              const struct way *way)
 {
     struct elements elements;
     const char *wrong = NULL;
     bool repeated;
 
     for (size_t i = 0; i < list->len && !wrong; i++)
-        wrong = check_item(walk, typing, &list->items->v[i], i, path);
+        wrong = check_item(walk, typing, &list->items->v[i], i, way);
     if (wrong)
         return wrong;
     elements = elements_of(walk, typing, list);
     for (size_t i = 0; i < elements.count && !wrong; i++) {
-        struct json one = {.type = JSON_OBJECT};
-        struct first_path name = {walk->arena, ""};
+        struct way item = {.up = way, .type = WAY_ELEMENT, .name = elements.v[i]}, alone = item;
+        CLEANUP(buf_done) struct buf name = {0};
 
-        json_set_str(walk->arena, &one, elements.v[i], empty_object);
-        set_each_path(&one, keep_path, &name);
+        alone.up = NULL;
         element_find(&elements, elements.v[i], &repeated);
-        if (repeated)
-            return arena_printf(walk->arena, "%s: duplicate entries for key %s", path, name.text);
-        wrong = check(walk, typing_item(typing), &list->items->v[i],
-                      arena_printf(walk->arena, "%s%s", path, name.text));
+        if (repeated) {
+            add_way(walk, &name, &alone);
+            return wrong_at(walk, way, "duplicate entries for key %s", name.data);
+        }
+        wrong = check(walk, typing_item(typing), &list->items->v[i], &item);
     }
     return wrong;
 }
 
-static const char *undeclared(struct walk *walk, const char *path, struct str name)
+static const char *undeclared(struct walk *walk, const struct way *way)
 {
-    return arena_printf(walk->arena, "%s.%.*s: field not declared in schema", path, STR_ARG(name));
+    return wrong_at(walk, way, "field not declared in schema");
 }
 
 static const char *check_whole(struct walk *walk, const struct schema_field *field, const struct json *value,
-                               const char *path);
+                               const struct way *way);
 
 /* What lies below a value that is owned whole: only that its fields are there to be set. */
 static const char *check_members(struct walk *walk, const struct schema_type *type, const struct json *value,
-                                 const char *path)
+                                 const struct way *way)
 {
     const char *wrong = NULL;
 
     JSON_EACH_MEMBER(value, member) {
-        struct str name = {member->key, member->key_len};
-        const struct schema_field *field = schema_field_find(type, name);
+        struct way below = {.up = way, .type = WAY_FIELD, .name = {member->key, member->key_len}};
+        const struct schema_field *field = schema_field_find(type, below.name);
 
         if (!field && !type->inline_any)
-            wrong = undeclared(walk, path, name);
+            wrong = undeclared(walk, &below);
         else if (field && field->base == SCHEMA_MESSAGE)
-            wrong = check_whole(walk, field, &member->value,
-                                arena_printf(walk->arena, "%s.%.*s", path, STR_ARG(name)));
+            wrong = check_whole(walk, field, &member->value, &below);
         if (wrong)
             return wrong;
     }
@@ -691,30 +730,33 @@ static const char *check_members(struct walk *walk, const struct schema_type *ty
 }
 
 static const char *check_whole(struct walk *walk, const struct schema_field *field, const struct json *value,
-                               const char *path)
+                               const struct way *way)
 {
+    struct way item = {.up = way, .type = WAY_INDEX};
     const char *wrong = NULL;
-    size_t i = 0;
 
     if (field->base != SCHEMA_MESSAGE)
         return NULL;
     if (field->shape == SCHEMA_ONE)
-        return check_members(walk, field->type, value, path);
-    JSON_EACH(value, item) {
-        wrong = check_members(walk, field->type, item, arena_printf(walk->arena, "%s[%zu]", path, i++));
+        return check_members(walk, field->type, value, way);
+    JSON_EACH(value, it) {
+        wrong = check_members(walk, field->type, it, &item);
         if (wrong)
             return wrong;
+        item.index++;
     }
     JSON_EACH_MEMBER(value, member) {
-        wrong = check_members(walk, field->type, &member->value,
-                              arena_printf(walk->arena, "%s.%s", path, member->key));
+        struct way below = {.up = way, .type = WAY_FIELD, .name = {member->key, member->key_len}};
+
+        wrong = check_members(walk, field->type, &member->value, &below);
         if (wrong)
             return wrong;
     }
     return NULL;
 }
 
-static const char *check(struct walk *walk, struct typing typing, const struct json *value, const char *path)
+static const char *check(struct walk *walk, struct typing typing, const struct json *value,
+                         const struct way *way)
 {
     enum typing_how how = how_both(typing, value, NULL);
     const char *wrong = NULL;
@@ -722,18 +764,17 @@ static const char *check(struct walk *walk, struct typing typing, const struct j
     if (how == HOW_UNKNOWN || value->type == JSON_NULL)
         return NULL;
     if (how == HOW_LEAF)
-        return typing.field ? check_whole(walk, typing.field, value, path) : NULL;
+        return typing.field ? check_whole(walk, typing.field, value, way) : NULL;
     if (how == HOW_KEYED || how == HOW_SET)
-        return check_list(walk, typing, value, path);
+        return check_list(walk, typing, value, way);
     JSON_EACH_MEMBER(value, member) {
-        struct str name = {member->key, member->key_len};
-        struct typing sub = typing_member(walk, typing, name);
+        struct way below = {.up = way, .type = WAY_FIELD, .name = {member->key, member->key_len}};
+        struct typing sub = typing_member(walk, typing, below.name);
 
-        if (how == HOW_MESSAGE && !typing.type->inline_any && !typing_names(typing, name))
-            wrong = undeclared(walk, path, name);
+        if (how == HOW_MESSAGE && !typing.type->inline_any && !typing_names(typing, below.name))
+            wrong = undeclared(walk, &below);
         else if (sub.how != HOW_LEAF || (sub.field && sub.field->base == SCHEMA_MESSAGE))
-            wrong =
-                check(walk, sub, &member->value, arena_printf(walk->arena, "%s.%.*s", path, STR_ARG(name)));
+            wrong = check(walk, sub, &member->value, &below);
         if (wrong)
             return wrong;
     }
@@ -742,5 +783,5 @@ static const char *check(struct walk *walk, struct typing typing, const struct j
 
 const char *walk_check(struct walk *walk, const struct schema_type *type, const struct json *doc)
 {
-    return check(walk, typing_root(type), doc, "");
+    return check(walk, typing_root(type), doc, NULL);
 }

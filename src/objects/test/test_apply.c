@@ -454,6 +454,39 @@ static void test_a_manager_of_much_keeps_its_own_fields(void **state)
     assert_string_not_equal(owns(&w, "big", "Update"), "");
 }
 
+/* A container whose name is as long as may be sent, with many variables. */
+static const char *long_name(struct world *world, const char *value)
+{
+    struct buf text = {0};
+    const char *body;
+
+    buf_puts(&text, "'metadata':{'name':'p'},'spec':{'containers':[{'name':'");
+    for (int i = 0; i < (1 << 20); i++)
+        buf_putc(&text, 'x');
+    buf_puts(&text, "','image':'i','env':[");
+    for (int i = 0; i < 1000; i++)
+        buf_printf(&text, "%s{'name':'v%d','value':'%s'}", i ? "," : "", i, value);
+    buf_puts(&text, "]}]}");
+    body = arena_strndup(&world->arena, text.data, text.len);
+    buf_done(&text);
+    return body;
+}
+
+static void test_long_names_are_not_repeated_for_each_field(void **state)
+{
+    CLEANUP(world_done) struct world world = {0};
+    const char *first = long_name(&world, "a"), *second = long_name(&world, "b");
+
+    (void)state;
+    assert_int_equal(apply(&world, "one", false, first), 0);
+    assert_int_equal(apply(&world, "two", false, second), -1);
+    assert_int_equal(world.failure.code, 409);
+    assert_int_equal(json_len(world.failure.causes), 100);
+    assert_non_null(strstr(world.failure.message, "Apply failed with 1000 conflicts"));
+    assert_non_null(strstr(world.failure.message, "\nand 900 more"));
+    assert_true(world.arena.total < (size_t)256 << 20);
+}
+
 static void test_status_is_another_subresource(void **state)
 {
     CLEANUP(world_done) struct world w = {0};
@@ -575,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_more_than_ten_update_managers_are_merged),
         cmocka_unit_test(test_the_oldest_managers_fields_are_forgotten_beyond_a_mebibyte),
         cmocka_unit_test(test_a_manager_of_much_keeps_its_own_fields),
+        cmocka_unit_test(test_long_names_are_not_repeated_for_each_field),
         cmocka_unit_test(test_status_is_another_subresource),
         cmocka_unit_test(test_bad_configurations_are_refused),
         cmocka_unit_test(test_results_share_nothing_with_their_sources),
