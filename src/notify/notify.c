@@ -359,7 +359,7 @@ static void try_later(struct notify *notify, struct lane *lane, const char *why,
     after = clock_after(0, after_sec);
     if (after > delay)
         delay = after < notify->config.max_nsec ? after : notify->config.max_nsec;
-    if (now_of(notify) + delay >= lane->head->expires) {
+    if (lane->tries >= NOTIFY_TRIES_MIN && now_of(notify) + delay >= lane->head->expires) {
         give_up(notify, lane, why);
         if (lane->head)
             lane_sleep(notify, lane, delay);

@@ -17,6 +17,7 @@
 
 #define NOTIFY_TABLE      "notify" /* of store_value */
 #define NOTIFY_KEEP_NSEC  (24 * 3600 * NSEC_PER_SEC)
+#define NOTIFY_TRIES_MIN  8 /* that a message gets however old the clock says it is: clocks jump */
 #define NOTIFY_FIRST_NSEC (1 * NSEC_PER_SEC) /* before the second try; doubled with each */
 #define NOTIFY_MAX_NSEC   (600 * NSEC_PER_SEC)
 #define NOTIFY_HOST_MAX   2      /* deliveries at a time to one host */

@@ -173,6 +173,19 @@ static void test_what_is_not_delivered_is_taken_up_by_the_next_start(void **stat
     assert_string_equal(f->seen, "a1 a1 a2 ");
 }
 
+/* Fails until it is given up; how many tries that took. */
+static int fail_for_good(struct fixture *f)
+{
+    int tries = 0;
+
+    for (int lost = f->lost; f->lost == lost; tries++) {
+        turn_until(f, 1);
+        finish(f, NOTIFY_RETRY);
+        assert_in_range(tries, 0, NOTIFY_TRIES_MIN);
+    }
+    return tries;
+}
+
 static void test_what_is_too_old_or_refused_for_good_is_given_up(void **state)
 {
     struct fixture *f = *state;
@@ -184,9 +197,24 @@ static void test_what_is_too_old_or_refused_for_good_is_given_up(void **state)
     notify_free(f->notify);
     open_notify(f, 1);
     push(f, "a", "h", "a2");
-    turn_until(f, 1);
-    finish(f, NOTIFY_RETRY);
+    assert_int_equal(fail_for_good(f), NOTIFY_TRIES_MIN);
     assert_int_equal(f->lost, 2);
+}
+
+static void test_a_clock_that_jumps_gives_up_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    f->now = clock_now();
+    push(f, "a", "h", "a1");
+    turn_until(f, 1);
+    f->now += 48 * 3600 * NSEC_PER_SEC;
+    finish(f, NOTIFY_RETRY);
+    assert_int_equal(f->lost, 0);
+    turn_until(f, 1);
+    finish(f, NOTIFY_DELIVERED);
+    assert_int_equal(f->lost, 0);
+    assert_string_equal(f->seen, "a1 a1 ");
 }
 
 static void test_a_day_of_tries_also_over_restarts_then_the_next_message(void **state)
@@ -209,14 +237,13 @@ static void test_a_day_of_tries_also_over_restarts_then_the_next_message(void **
     turn_until(f, 1);
     finish(f, NOTIFY_RETRY);
     assert_int_equal(f->lost, 0);
-    turn_until(f, 1);
     f->now = pushed + day;
-    finish(f, NOTIFY_RETRY);
+    assert_int_equal(fail_for_good(f), NOTIFY_TRIES_MIN - 1); /* of this run: one came before */
     assert_int_equal(f->lost, 1);
     turn_until(f, 1);
-    assert_string_equal(f->seen, "a1 a1 a1 a1 a2 ");
+    assert_string_equal(f->seen, "a1 a1 a1 a1 a1 a1 a1 a1 a1 a1 a2 ");
     f->now = pushed + day / 2 + day;
-    finish(f, NOTIFY_RETRY);
+    fail_for_good(f);
     assert_int_equal(f->lost, 2);
 }
 
@@ -285,6 +312,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(test_what_is_not_delivered_is_taken_up_by_the_next_start, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_a_clock_that_jumps_gives_up_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_too_old_or_refused_for_good_is_given_up, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_day_of_tries_also_over_restarts_then_the_next_message, setup,
