@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "base/yaml.h"
 
-#define WARNINGS_MAX 64 /* headers of one answer */
+#define DISK_RETRY_SEC "5"
+
+#define WARNINGS_MAX   64 /* headers of one answer */
 
 struct pending {
     struct call *call;
@@ -93,6 +95,8 @@ static void send_pending(void *arg, const struct err *err)
         pending->status = failure.code;
         pending->content_type = "application/json";
         pending->header_count = 0;
+        if (failure.code == 503) /* the disk is full: clients of Kubernetes wait by this and try again */
+            pending->headers[pending->header_count++] = (struct http_header){"Retry-After", DISK_RETRY_SEC};
     }
     http_reply_buf(pending->req, pending->status, pending->content_type, pending->headers,
                    pending->header_count, &body);

@@ -18,6 +18,7 @@
 #include "daemon/notify_service.h"
 #include "daemon/promise.h"
 #include "daemon/queue_service.h"
+#include "daemon/reserve.h"
 #include "daemon/room.h"
 #include "daemon/run_watch.h"
 #include "daemon/runner.h"
@@ -36,9 +37,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define LOG_MODULE      "berthd"
+#define LOG_MODULE       "berthd"
 
-#define STOP_TIMEOUT_MS 700 /* for answers under way, so that the end takes less than a second */
+#define WAIT_EXTEND_USEC 60000000 /* systemd waits so much longer each time */
+#define STOP_TIMEOUT_MS  700      /* for answers under way, so that the end takes less than a second */
 
 struct daemon {
     struct daemon_config config;
@@ -59,6 +61,7 @@ struct daemon {
     struct upkeep *upkeep;
     struct certificates *certificates;
     struct audit *audit;
+    struct reserve *reserve;
     struct room *room;
     struct run_watch *run_watch;
     struct http_server *server;
@@ -67,6 +70,7 @@ struct daemon {
     const char **names; /* of this machine */
     char host_name[256];
     bool stopping;
+    bool failed; /* to start */
     int servers; /* that have still to stop */
     int argc;    /* the command line, for a reload */
     char **argv;
@@ -449,6 +453,7 @@ static void on_ready(void *arg, const struct err *failed)
 
     if (failed) {
         log_error("%s", failed->msg);
+        d->failed = true;
         loop_stop(d->loop);
         return;
     }
@@ -458,8 +463,28 @@ static void on_ready(void *arg, const struct err *failed)
     notify("READY=1");
 }
 
+/* A full disk is waited for: who frees it need not start us, too. */
+static void wait_for_room(const struct daemon *d)
+{
+    char text[ERR_MSG_MAX];
+    bool said = false;
+
+    while (!reserve_room(d->config.data_dir, text)) {
+        CLEANUP(free) char *status = mem_printf("STATUS=%s\nEXTEND_TIMEOUT_USEC=%d", text, WAIT_EXTEND_USEC);
+
+        if (!said)
+            log_error("%s", text);
+        said = true;
+        notify(status);
+        sleep(1);
+    }
+    if (said)
+        notify("STATUS=");
+}
+
 static int daemon_start(struct daemon *d, struct err *err)
 {
+    wait_for_room(d);
     d->loop = loop_new();
     if (loop_signal(d->loop, SIGTERM, on_signal, d, err) < 0 ||
         loop_signal(d->loop, SIGINT, on_signal, d, err) < 0 ||
@@ -474,6 +499,7 @@ static int daemon_start(struct daemon *d, struct err *err)
     promise_keep(&d->config, d->store);
     d->run_watch =
         run_watch_new(&(struct run_watch_parts){d->loop, &d->config, d->store, d->agent, d->server});
+    d->reserve = reserve_new(d->loop, d->config.data_dir);
     d->backups = backup_service_new(d->loop, d->store, &d->config);
     d->health = health_new(&(struct health_config){.loop = d->loop,
                                                    .store = d->store,
@@ -495,6 +521,7 @@ static void daemon_done(struct daemon *d)
     store_settle(d->store); /* the answers that wait for the disk belong to requests, which go now */
     health_free(d->health);
     run_watch_free(d->run_watch);
+    reserve_free(d->reserve);
     api_free(d->api);
     http_server_free(d->server);
     library_free(d->library);
@@ -585,6 +612,10 @@ int main(int argc, char **argv)
     result = daemon_start(&d, &err);
     if (result == 0)
         result = loop_run(d.loop, &err);
+    if (result == 0 && d.failed) {
+        err_set(&err, ERR_UNAVAILABLE, "the start could not be written down");
+        result = -1;
+    }
     if (result < 0)
         fprintf(stderr, "berthd: %s\n", err.msg);
     daemon_done(&d);
