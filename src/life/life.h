@@ -22,8 +22,9 @@
 
 #define LIFE_BACKOFF_FIRST_MS  10000
 #define LIFE_BACKOFF_MAX_MS    600000
-#define LIFE_PLAN_AGE_MS       1000 /* an explained plan is used that long while nothing changes */
-#define LIFE_PASSES_MAX        16   /* decisions that change something, at one instant */
+#define LIFE_LATE_MS           10000 /* what is due is looked at sooner, unless the clock jumps */
+#define LIFE_PLAN_AGE_MS       1000  /* an explained plan is used that long while nothing changes */
+#define LIFE_PASSES_MAX        16    /* decisions that change something, at one instant */
 #define LIFE_BLOCKS_MAX        64 /* jobs found to be blocked, at one instant: the others have their turn later */
 #define LIFE_OVER_STOP_PERCENT 110 /* of the reservation: stopped when measured twice */
 #define LIFE_OVER_STOP_TIMES   3   /* less than that above it: stopped when measured that often */

@@ -320,6 +320,24 @@ static void test_a_slow_pull_is_no_failure(void **state)
     stop(&f);
 }
 
+static void test_a_clock_that_jumps_takes_no_card_from_a_job_that_starts(void **state)
+{
+    struct fixture f;
+    uint64_t id;
+
+    (void)state;
+    start(&f, 1);
+    id = training(&f, "new", "ann", 1, 9);
+    f.now += 86400000; /* at once */
+    decide(&f);
+    assert_phase(&f, id, PHASE_STARTING);
+    assert_int_equal(count(&f, EFFECT_GIVE_BACK, id), 0);
+    f.now += life_defaults.start_ms; /* it has its time from then on, and no more */
+    decide(&f);
+    assert_phase(&f, id, PHASE_PENDING);
+    stop(&f);
+}
+
 /* ---- stops ---- */
 
 /* ann has both cards, bob wants one. Returns ann's second job, which is asked to stop. */
@@ -626,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_a_start_that_is_refused_waits_longer_each_time),
         cmocka_unit_test(test_a_job_that_its_node_cannot_start_gives_its_cards_back),
         cmocka_unit_test(test_a_slow_pull_is_no_failure),
+        cmocka_unit_test(test_a_clock_that_jumps_takes_no_card_from_a_job_that_starts),
         cmocka_unit_test(test_a_job_that_was_told_to_stop_goes_on_later),
         cmocka_unit_test(test_an_end_in_the_only_epoch_is_an_end),
         cmocka_unit_test(test_the_first_answer_about_an_epoch_stands),
