@@ -1,9 +1,9 @@
 /* preload - stands between berthd and the kernel (LD_PRELOAD), for tests of faults.
  *
  * TORTURE_CONTROL is a file of struct control: syncs that are slow or fail, and a clock that is wrong.
- * TORTURE_RECORD is a file to which every change of the database's files is appended, in the order in which the
- * process makes them: struct entry, then `len` bytes. powerloss.py reads it. What the driver appends itself
- * (OP_NOTE) stands after everything that came before it.
+ * TORTURE_RECORD is a file to which every change of the database's files is appended, in the order in which
+ * the process makes them: struct entry, then `len` bytes. powerloss.py reads it. What the driver appends
+ * itself (OP_NOTE) stands after everything that came before it.
  *
  * Children do not get it: the variable is taken away at once. */
 #define _GNU_SOURCE
@@ -105,7 +105,8 @@ static void note(uint32_t op, const char *name, uint64_t file, int64_t at, const
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 /* A change and its record are one: what is recorded before something else happened before it. */
-static ssize_t written(int fd, const void *data, size_t len, off_t at, ssize_t (*fn)(int, const void *, size_t, off_t))
+static ssize_t written(int fd, const void *data, size_t len, off_t at,
+                       ssize_t (*fn)(int, const void *, size_t, off_t))
 {
     char path[4096];
     struct stat st;
