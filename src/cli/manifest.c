@@ -66,7 +66,7 @@ bool parse_ttl(const char *text, int64_t *ret_sec)
         int64_t sec;
     } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}, {'w', 7 * 86400}};
     struct str number = str_from(text);
-    int64_t n, unit = 1;
+    int64_t n, unit = 0; /* a number alone could mean anything */
 
     for (size_t i = 0; number.len && i < ARRAY_LEN(units); i++)
         if (text[number.len - 1] == units[i].unit) {
@@ -74,7 +74,7 @@ bool parse_ttl(const char *text, int64_t *ret_sec)
             number.len--;
             break;
         }
-    if (!str_to_int(number, &n) || n <= 0 || n > INT64_MAX / (7 * 86400))
+    if (!unit || !str_to_int(number, &n) || n <= 0 || n > INT64_MAX / (7 * 86400))
         return false;
     *ret_sec = n * unit;
     return true;

@@ -26,7 +26,8 @@ static int compare_submitted(const void *a, const void *b)
     return strcmp(json_string_or(json_get(y, "submitted"), ""), json_string_or(json_get(x, "submitted"), ""));
 }
 
-/* Those that are active and those that have ended, newest first. */
+/* Those that are active and those that have ended, the last submitted first: history is by end, so a job that
+ * was submitted late and ended early may stand far down there. */
 static int last_jobs(struct cli *cli, int64_t nlast, bool all, struct json *ret)
 {
     VEC(const struct json *) jobs = {0};
@@ -34,9 +35,9 @@ static int last_jobs(struct cli *cli, int64_t nlast, bool all, struct json *ret)
     int code = cli_get(cli, "/v1/queue", &active);
 
     if (code == CLI_OK)
-        code = cli_get(
-            cli, arena_printf(&cli->arena, "/v1/history?limit=%" PRId64 "%s", nlast, all ? "" : "&mine=1"),
-            &ended);
+        code =
+            cli_get(cli, arena_printf(&cli->arena, "/v1/history?limit=%d%s", NLAST_MAX, all ? "" : "&mine=1"),
+                    &ended);
     if (code != CLI_OK)
         return code;
     JSON_EACH(json_get(active.doc, "jobs"), it)

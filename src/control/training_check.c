@@ -166,6 +166,12 @@ static int check_room(const struct json *spec, const struct training_room *room,
             gpus, gpus == 1 ? "" : "s");
     if (gpus > room->gpus)
         return err_set(err, ERR_INVALID, "the job asks for %u GPUs, but there are only %u", gpus, room->gpus);
+    if (gpus > 0 && json_int(json_get(spec, "maxGPUs"), 0) > room->gpus)
+        return err_set(err, ERR_INVALID,
+                       "--max_gpus %lld is more than the %u GPU%s there are: leave it out to use as many as "
+                       "become free",
+                       (long long)json_int(json_get(spec, "maxGPUs"), 0), room->gpus,
+                       room->gpus == 1 ? "" : "s");
     if (cpu > room->cpu_milli)
         return err_set(err, ERR_INVALID, "the job asks for %g CPUs, but the largest node, %s, has %g",
                        (double)cpu / 1000, room->cpu_node, (double)room->cpu_milli / 1000);
@@ -211,9 +217,50 @@ static int check_ports(const struct json *spec, const struct training_facts *fac
     return 0;
 }
 
+/* ---- variables ---- */
+
+/* Those that Berth sets for every run, whatever else is given; option: what sets it instead. */
+static const struct {
+    const char *name, *option;
+} own_variables[] = {
+    {"BATCH_SIZE", "--batch_size"},
+    {"BERTH_HOST", NULL},
+    {"BERTH_STEPS_DONE", NULL},
+    {"BERTH_TOKEN", NULL},
+    {"BERTH_URL", NULL},
+    {"EPOCHS_DONE", NULL},
+    {"EPOCHS_TO_BE_DONE", "--max_epochs"},
+    {"JOB_RESTARTED", NULL},
+    {"JOB_UUID", NULL},
+    {"MASTER_ADDR", NULL},
+    {"MASTER_PORT", NULL},
+    {"NODELIST", NULL},
+    {"NODE_RANK", NULL},
+    {"NUM_GPUS", "--max_gpus"},
+    {"NUM_NODES", NULL},
+    {"RESERVED_MEM", "--estimated_memory"},
+    {"TF_CONFIG", NULL},
+    {"TRAINING_SET_SIZE", "--training_set_size"},
+    {"WORLD_SIZE", NULL},
+};
+
+static int check_env(const struct json *spec, struct err *err)
+{
+    JSON_EACH(json_get(spec, "env"), it)
+        for (size_t i = 0; i < ARRAY_LEN(own_variables); i++) {
+            const char *name = own_variables[i].name, *option = own_variables[i].option;
+
+            if (streq(json_get_string(it, "name"), name))
+                return err_set(err, ERR_INVALID, "--env %s: Berth sets this variable itself%s%s", name,
+                               option ? "; use " : "", option ? option : "");
+        }
+    return 0;
+}
+
 int training_check(const struct json *spec, const struct training_facts *facts, struct err *err)
 {
-    if (check_sizes(spec, facts, err) < 0 || check_room(spec, &facts->room, err) < 0 ||
+    if (check_sizes(spec, facts, err) < 0 || check_env(spec, err) < 0 ||
+        check_room(spec, &facts->room, err) < 0 ||
         check_folder(spec, "customDir", "custom_dir", false, facts, err) < 0 ||
         check_folder(spec, "snapshotsDir", "snapshots_dir", true, facts, err) < 0)
         return -1;

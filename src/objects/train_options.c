@@ -3,6 +3,7 @@
 #include "objects/train_options.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "objects/quantity.h"
 
 #include <ctype.h>
@@ -127,6 +128,7 @@ const struct train_option train_options[] = {
      .help = "main memory it may use at most: 16Gi"},
     {.name = "deadline",
      .field = "deadline",
+     .type = TRAIN_TIME,
      .arg = "TIME",
      .help = "when it should be done: 2026-12-01T08:00:00Z"},
     {.name = "env",
@@ -268,6 +270,11 @@ int train_option_text(struct arena *arena, struct json *spec, const struct train
         if (!quantity_from_json(&amount, &quantity))
             return bad(err, option, "an amount such as 2, 500m or 4Gi", text);
         json_set(arena, spec, option->field, amount);
+        return 0;
+    case TRAIN_TIME:
+        if (!clock_parse(value, &n))
+            return bad(err, option, "a time such as 2026-12-01T08:00:00Z", text);
+        json_set(arena, spec, option->field, json_of_str(arena, value));
         return 0;
     case TRAIN_ENV:
         return add_env(arena, spec, option, text, err);

@@ -12,6 +12,7 @@ enum train_option_type {
     TRAIN_REAL,
     TRAIN_BOOL,   /* true or false in any case */
     TRAIN_AMOUNT, /* a quantity as Kubernetes writes them: 2, 500m, 4Gi */
+    TRAIN_TIME,   /* RFC 3339 */
     TRAIN_ENV,    /* NAME=VALUE, may be given several times */
 };
 

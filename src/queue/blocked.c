@@ -46,10 +46,15 @@ static const char *creation_trouble(struct queue *queue, const char *ns, struct 
                           .copies = copies,
                           .now = queue_now(queue) * NSEC_PER_MSEC};
     CLEANUP(written_done) struct written written = {0};
+    const char *refused;
 
     if (registry_create(queue->registry, &write, kind_by_id(KIND_POD), ns, doc, &written) == 0)
         return NULL;
-    return failure.message ? failure.message : "its pod could not be made";
+    if (!failure.message)
+        return "its pod could not be made";
+    /* 'pods "x-1" is forbidden: exceeded quota ...': nobody knows of a pod by that name yet. */
+    refused = failure.code == 403 ? strstr(failure.message, " is forbidden: ") : NULL;
+    return refused ? refused + strlen(" is forbidden: ") : failure.message;
 }
 
 /* Whether somebody has an account is known to a directory that tells nobody of changes. */

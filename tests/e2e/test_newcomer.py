@@ -1,7 +1,5 @@
 """What people type in their first hour, right or wrong: the answer says what happened, to what, and what to do next."""
 
-import json
-
 import harness
 import podkit
 import pytest
@@ -66,12 +64,12 @@ def test_an_unknown_state_is_refused(node, verb):
     node.berth(verb, "--state", "Running,Failed").ok()
 
 
-def test_an_unknown_user_cannot_be_disabled(node):
-    assert "user 'nosuch' not found: neither added to Berth nor an account" in \
-        node.berth("user", "disable", "nosuch").fails()
-    assert "nosuch" not in node.berth("user", "list").ok()
-    assert "disabled" in node.berth("user", "disable", "nobody").ok()  # an account that was never added
-    node.berth("user", "enable", "nobody").ok()
+def test_an_unknown_user_cannot_be_disabled(tmp_path):
+    with harness.Daemon(tmp_path) as daemon:
+        assert "user 'nosuch' not found: neither added to Berth nor an account" in \
+            daemon.berth("user", "disable", "nosuch").fails()
+        assert "nosuch" not in daemon.berth("user", "list").ok()
+        assert "disabled" in daemon.berth("user", "disable", "nobody").ok()  # an account that was never added
 
 
 def test_why_has_a_sentence_for_what_has_no_place_in_the_queue(node):
@@ -119,3 +117,47 @@ def test_mistyped_fields_of_a_training_job_are_refused_or_warned_of(node):
     assert answer.code == 201 and not answer.headers["Warning"]
     assert 'unknown field "spec.maxEpoch"' in node.berth("apply", "-f", "-", stdin=MISTYPED).fails()
     assert "spec.maxEpoch" in node.kubectl("apply", "-f", "-", stdin=MISTYPED).fails()
+
+
+@pytest.mark.parametrize("option, said", [
+    (("--max_gpus", "9"), "--max_gpus 9 is more than the 4 GPUs there are"),
+    (("--env", "NUM_GPUS=1"), "--env NUM_GPUS: Berth sets this variable itself; use --max_gpus"),
+    (("--deadline", "tomorrow"), "--deadline must be a time such as 2026-12-01T08:00:00Z, not 'tomorrow'"),
+    (("--memory", "900Gi"), "the job asks for 900.0 GiB of memory, but the largest node"),
+    (("--memory", "4GB"), "--memory must be an amount such as 2, 500m or 4Gi, not '4GB'")])
+def test_options_of_a_job_that_cannot_be_are_refused_by_name(node, option, said):
+    assert said in node.berth("train", *option, "job").fails()
+    assert "job" not in rows(node)
+
+
+def test_a_span_needs_its_unit(node):
+    assert "--ttl must be a time such as 30d, 12h or 90m, not '12'" in \
+        node.berth("token", "create", "--ttl", "12").fails(2)
+
+
+QUOTA = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: gpus}
+spec: {hard: {requests.nvidia.com/gpu: "1"}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: over}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: host, command: ["true"], resources: {limits: {nvidia.com/gpu: 2}}}]
+"""
+
+
+def test_a_job_over_a_quota_of_gpus_says_which_and_how_much(node):
+    node.kubectl("apply", "-f", "-", stdin=QUOTA).ok()
+    try:
+        sentence = ("cannot start: its pods cannot be made: exceeded quota: gpus, requested: requests.nvidia.com/gpu=2, "
+                    "used: requests.nvidia.com/gpu=0, limited: requests.nvidia.com/gpu=1")
+        until(node, "over", lambda row: row["reason"] == sentence, "says what it lacks")
+        assert node.berth("why", "over").ok() == f"over is Pending: {sentence}.\n"
+    finally:
+        node.kubectl("delete", "resourcequota", "gpus").ok()

@@ -6,8 +6,8 @@
 void page_train_options(struct call *call, const char *id)
 {
     static const char *const types[] = {
-        [TRAIN_TEXT] = "text", [TRAIN_INT] = "int",       [TRAIN_REAL] = "real",
-        [TRAIN_BOOL] = "bool", [TRAIN_AMOUNT] = "amount", [TRAIN_ENV] = "env"};
+        [TRAIN_TEXT] = "text",     [TRAIN_INT] = "int",   [TRAIN_REAL] = "real", [TRAIN_BOOL] = "bool",
+        [TRAIN_AMOUNT] = "amount", [TRAIN_TIME] = "text", [TRAIN_ENV] = "env"};
     struct json *doc = json_new_object(call->arena);
     struct json *list = json_set_array(call->arena, doc, "options");
 

@@ -306,9 +306,10 @@ void rest_users_change(struct call *call, const char *id)
         }
         if ((found = auth_account(call, id, &account)) > 0)
             return;
-        if (found == 0 && (!account || !account->found)) {
+        if (found == 0 && !account)
             failure_set(&call->failure, call->arena, 404, "NotFound",
                         "user '%s' not found: neither added to Berth nor an account on this machine", id);
+        if (!account) {
             rest_fail(call);
             return;
         }

@@ -113,7 +113,13 @@ static void test_sizes_must_make_sense(void **state)
 static void test_what_no_node_could_ever_run_is_refused(void **state)
 {
     (void)state;
-    assert_says("{\"minGPUs\":4,\"maxGPUs\":8,\"cpu\":\"8\",\"memory\":\"64Gi\"}", NULL);
+    assert_says("{\"minGPUs\":4,\"maxGPUs\":4,\"cpu\":\"8\",\"memory\":\"64Gi\"}", NULL);
+    assert_says("{\"minGPUs\":1,\"maxGPUs\":9}",
+                "--max_gpus 9 is more than the 4 GPUs there are: leave it out to use as many as become free");
+    assert_says("{\"env\":[{\"name\":\"NUM_GPUS\",\"value\":\"1\"}]}",
+                "--env NUM_GPUS: Berth sets this variable itself; use --max_gpus");
+    assert_says("{\"env\":[{\"name\":\"A\",\"value\":\"1\"},{\"name\":\"TF_CONFIG\"}]}",
+                "--env TF_CONFIG: Berth sets this variable itself");
     assert_says("{\"minGPUs\":5,\"maxGPUs\":8}", "the job asks for 5 GPUs, but there are only 4");
     assert_says("{\"minGPUs\":5,\"maxGPUs\":0}", NULL);
     assert_says("{\"cpu\":\"8500m\"}", "the job asks for 8.5 CPUs, but the largest node, big, has 8");
