@@ -290,6 +290,8 @@ static int restore(struct step *step, const struct life_event *event, struct err
     struct life_job *job = job_new(step->life, desc);
 
     add.workload = restored(step->life, desc, event->saved);
+    if (add.workload.not_before_ms > step->now + LIFE_BACKOFF_MAX_MS) /* the clock was set back meanwhile */
+        add.workload.not_before_ms = step->now + LIFE_BACKOFF_MAX_MS;
     if (live_apply(step->life->live, &add, err) < 0) {
         job_drop(step, job, desc->w.id);
         return -1;

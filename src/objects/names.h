@@ -10,11 +10,13 @@
 #define GPU_MEMORY_ANNOTATION "berth.dev/gpu-memory" /* of pods, label or annotation: MiB of a share */
 #define NODE_CARDS_ANNOTATION "berth.dev/cards" /* of nodes: [{"index","uuid","model","mib","declared"}] */
 #define STOP_ANNOTATION       "berth.dev/stop" /* of pods that are evicted: {"by", "byName", "reason", "time"} */
-#define CLAIM_ANNOTATION      "berth.dev/claim"   /* of pods, Jobs, TrainingJobs: when their owner asked */
-#define KEEP_ANNOTATION       "berth.dev/keep"    /* "true": never preempted; admins only can set it */
-#define RETAIN_ANNOTATION     "berth.dev/retain"  /* "true": stays when it has ended (control/prune.h) */
-#define INIT_ANNOTATION       "berth.dev/init"    /* of pods, "true": tini is PID 1 */
-#define COMMAND_ANNOTATION    "berth.dev/command" /* the command line that made it */
+#define RETRY_ANNOTATION                                                                                     \
+    "berth.dev/retry" /* of pods that could not start: {"refusals", "notBefore", "trouble"} */
+#define CLAIM_ANNOTATION   "berth.dev/claim"   /* of pods, Jobs, TrainingJobs: when their owner asked */
+#define KEEP_ANNOTATION    "berth.dev/keep"    /* "true": never preempted; admins only can set it */
+#define RETAIN_ANNOTATION  "berth.dev/retain"  /* "true": stays when it has ended (control/prune.h) */
+#define INIT_ANNOTATION    "berth.dev/init"    /* of pods, "true": tini is PID 1 */
+#define COMMAND_ANNOTATION "berth.dev/command" /* the command line that made it */
 
 /* Labels. */
 #define USER_LABEL          "user"           /* whose work it is: work_user */

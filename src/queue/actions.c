@@ -206,6 +206,7 @@ static struct json *without_server_fields(struct arena *arena, const struct json
     json_remove(json_get(meta, "annotations"), CLAIM_ANNOTATION);
     json_remove(json_get(meta, "annotations"), STOP_ANNOTATION);
     json_remove(json_get(meta, "annotations"), CARDS_ANNOTATION);
+    json_remove(json_get(meta, "annotations"), RETRY_ANNOTATION);
     json_remove(json_get(meta, "annotations"), "kubectl.kubernetes.io/last-applied-configuration");
     json_set_string(arena, meta, "name", object_generate_name(arena, arena_printf(arena, "%s-", name)));
     json_set(arena, out, "spec", *json_copy(arena, json_get(doc, "spec")));

@@ -38,6 +38,7 @@ static void refuse(struct queue *queue, struct unit *unit, const char *why)
 struct binding {
     const char *node, *cards;
     int64_t now;
+    const struct life_job *job; /* of one that is taken back */
 };
 
 static char *cards_text(struct arena *arena, const struct slot *slots, uint32_t len, uint32_t node,
@@ -83,6 +84,20 @@ static void bind_pod(struct queue *queue, struct unit *unit, const struct life_e
                    unit->ns, unit->name, binding.node);
 }
 
+/* When it is tried again, and after what: kept with the pod, so that a restart does not forget it. */
+static void write_retry(struct arena *arena, struct json *doc, const struct life_job *job)
+{
+    struct json *out = json_new_object(arena);
+    CLEANUP(buf_done) struct buf text = {0};
+    char time[CLOCK_TEXT_MAX];
+
+    json_set_int(arena, out, "refusals", job->refusals);
+    json_set_string(arena, out, "notBefore", clock_format_micro(job->w.not_before_ms * NSEC_PER_MSEC, time));
+    json_set_string(arena, out, "trouble", job->trouble);
+    json_write(&text, out);
+    annotation_set(arena, doc, RETRY_ANNOTATION, text.data);
+}
+
 static bool edit_unbinding(void *arg, struct arena *arena, struct json *doc)
 {
     static const char *const of_run[] = {
@@ -99,13 +114,15 @@ static bool edit_unbinding(void *arg, struct arena *arena, struct json *doc)
     json_set_string(arena, status, "phase", "Pending");
     json_set_array(arena, status, "conditions");
     pod_set_scheduled(arena, doc, "CannotStart", binding->cards, binding->now);
+    write_retry(arena, doc, binding->job);
     return true;
 }
 
-static void unbind_pod(struct queue *queue, const struct unit *unit, const char *why)
+static void unbind_pod(struct queue *queue, const struct unit *unit, const struct life_job *job)
 {
     const struct object *object = store_by_uid(queue->store, unit->uid);
-    struct binding binding = {NULL, why ? why : "it could not start", queue_now(queue) * NSEC_PER_MSEC};
+    struct binding binding = {NULL, job->reason ? job->reason : "it could not start",
+                              queue_now(queue) * NSEC_PER_MSEC, job};
 
     if (object && !object->deleting)
         edit_object(queue, object, edit_unbinding, &binding, NULL);
@@ -407,7 +424,7 @@ static void carry_start(struct queue *queue, struct unit *unit, const struct lif
 static void give_back(struct queue *queue, struct unit *unit, const struct life_job *job)
 {
     if (unit->kind == KIND_POD) {
-        unbind_pod(queue, unit, job->reason);
+        unbind_pod(queue, unit, job);
         return;
     }
     kill_run(queue, unit, 0);

@@ -1,12 +1,12 @@
 /* Annotations that are not everybody's to write, on an object or on the template of its pods. berth.dev/keep
- * makes a job that nobody displaces: admins alone may set it. Which cards a pod has, and that it was asked to
- * go, are Berth's own word: what others write there counts for nothing. */
+ * makes a job that nobody displaces: admins alone may set it. Which cards a pod has, that it was asked to
+ * go, and when it is tried again are Berth's own word: what others write there counts for nothing. */
 #include "queue/internal.h"
 #include "registry/access.h"
 
 static const char *const places[] = {"metadata", "spec.template.metadata", "spec.jobTemplate.metadata",
                                      "spec.jobTemplate.spec.template.metadata"};
-static const char *const own_words[] = {CARDS_ANNOTATION, STOP_ANNOTATION};
+static const char *const own_words[] = {CARDS_ANNOTATION, STOP_ANNOTATION, RETRY_ANNOTATION};
 
 /* As it was, or not at all. */
 static void leave_own_words(const struct write *write, struct json *doc, const struct json *before)

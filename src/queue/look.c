@@ -243,10 +243,10 @@ static void enter_pod(struct queue *queue, const struct object *object, const st
 
     unit_describe_pod(queue, unit, object, doc, arena, &desc);
     unit_saved_pod(queue, unit, doc, queue_now(queue), arena, &saved);
-    if (saved.w.placement.len) {
+    if (saved.w.placement.len || saved.refusals) {
         event.type = LIFE_RESTORE;
         event.saved = &saved;
-        if (saved.w.placement.v[0].card == SLOT_CPU)
+        if (saved.w.placement.len && saved.w.placement.v[0].card == SLOT_CPU)
             desc.w.demand = (struct demand){.each = desc.w.demand.each};
     }
     if (life_step(queue->life, &event, queue_now(queue), &queue->effects, &err) < 0) {

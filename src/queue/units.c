@@ -419,6 +419,20 @@ static void saved_stop(const struct json *doc, struct arena *arena, struct life_
     ret->killed = ret->until_ms == 0 || json_bool(json_get(stop, "killed"));
 }
 
+/* A pod that waits after starts that came to nothing. */
+static void saved_retry(const struct json *doc, struct arena *arena, struct life_job *ret)
+{
+    const char *text = annotation_get(doc, RETRY_ANNOTATION);
+    struct json *retry = NULL;
+
+    if (!text || json_parse(str_from(text), arena, &retry, NULL, NULL) < 0)
+        return;
+    ret->refusals = ret->run = count_of(json_get(retry, "refusals"), 0);
+    ret->w.not_before_ms = time_of(json_get(retry, "notBefore"), 0) / NSEC_PER_MSEC;
+    ret->trouble = (char *)json_string_or(json_get(retry, "trouble"), "it could not start");
+    ret->reason = arena_printf(arena, "cannot start: %s", ret->trouble);
+}
+
 void unit_saved_pod(struct queue *queue, struct unit *unit, const struct json *doc, int64_t now,
                     struct arena *arena, struct life_job *ret)
 {
@@ -432,6 +446,7 @@ void unit_saved_pod(struct queue *queue, struct unit *unit, const struct json *d
     if (ret->w.placement.len == 0) {
         ret->stop = (struct life_stop){.epoch = -1};
         ret->run = 0;
+        saved_retry(doc, arena, ret);
         return;
     }
     ret->placed_ms = time_of(json_at(doc, "status.startTime"), now * NSEC_PER_MSEC) / NSEC_PER_MSEC;

@@ -356,23 +356,29 @@ static void follow(struct rules *rules, const struct row *row)
     track->gpus = row->gpus;
 }
 
+static void find_end(struct rules *rules, int64_t job)
+{
+    struct track *track = track_of(rules, job);
+    const struct world_job *of = world_job(rules->world, job);
+
+    if (row_of(&rules->now, job))
+        return;
+    track->over = true;
+    track->told = of && rules_was_told(rules, of);
+    if (track->told_end && rules->before.valid && of && of->saved >= of->act.epochs)
+        vec_push(&rules->end_errors,
+                 (int)((rules->now.at_ms - track->told_end) * 100 / (track->told_end - track->told_at)));
+    track->runs_ms = track->waits_ms = 0;
+}
+
+/* Also of those that ended while nobody could look. */
 static void find_ends(struct rules *rules)
 {
-    for (size_t i = 0; i < rules->before.len; i++) {
-        int64_t job = rules->before.rows[i].job;
-
-        if (!row_of(&rules->now, job)) {
-            struct track *track = track_of(rules, job);
-
-            track->over = true;
-            track->told = world_job(rules->world, job) && rules_was_told(rules, world_job(rules->world, job));
-            if (track->told_end &&
-                world_job(rules->world, job)->saved >= world_job(rules->world, job)->act.epochs)
-                vec_push(&rules->end_errors, (int)((rules->now.at_ms - track->told_end) * 100 /
-                                                   (track->told_end - track->told_at)));
-            track->runs_ms = track->waits_ms = 0;
-        }
-    }
+    for (size_t i = 0; i < rules->before.len && rules->before.valid; i++)
+        find_end(rules, rules->before.rows[i].job);
+    for (size_t job = 1; job < rules->tracks.len && !rules->before.valid; job++)
+        if (rules->tracks.v[job].seen && !rules->tracks.v[job].over)
+            find_end(rules, (int64_t)job);
 }
 
 /* The daemon was away, or nothing could be written: what lasts begins anew. */
@@ -384,7 +390,7 @@ static void begin_anew(struct rules *rules)
         it->head_ms = it->head_bound_ms = 0;
         it->resize_to = 0;
         it->first_ms = it->later_ms = 0;
-        it->tries = it->slides = 0;
+        it->slides = 0;
     }
     rules->now.valid = rules->before.valid = false;
     rules->unsure_ms = world_ms(rules->world);
@@ -422,8 +428,7 @@ void rules_look(struct rules *rules)
     rules->looked_ms = now;
     rules->looks++;
     take_look(rules);
-    if (rules->before.valid)
-        find_ends(rules);
+    find_ends(rules);
     for (size_t i = 0; i < rules->now.len; i++)
         if (rules->now.rows[i].job > 0)
             follow(rules, &rules->now.rows[i]);

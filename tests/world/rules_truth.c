@@ -170,6 +170,8 @@ static bool epoch_is_late(const struct rules *rules, int64_t job)
             continue;
         if (rules->world->jumped_ms > (*it)->epoch_ms) /* by the clock it is, or was */
             return true;
+        if ((*it)->unsaid) /* it is, for who has not heard of it */
+            return true;
         if (!box_alive(*it)) /* nobody knows when it will run */
             return true;
         if (!(*it)->training || of->act.mib ||

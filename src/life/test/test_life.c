@@ -633,6 +633,23 @@ static void test_a_restored_job_is_as_it_was(void **state)
     stop(&f);
 }
 
+static void test_a_clock_that_was_set_back_puts_no_try_off_for_long(void **state)
+{
+    struct fixture f;
+    struct life_desc desc;
+    struct life_job saved = {
+        .run = 2, .refusals = 2, .reason = (char *)"cannot start", .stop = {.epoch = -1}};
+
+    (void)state;
+    start(&f, 1);
+    desc = describe(&f, "a", "ann", 1, 9);
+    saved.w = (struct workload){.phase = PHASE_PENDING, .not_before_ms = f.now + 10 * LIFE_BACKOFF_MAX_MS};
+    assert_int_equal(step(&f, (struct life_event){.type = LIFE_RESTORE, .desc = &desc, .saved = &saved}), 0);
+    assert_true(job(&f, desc.w.id)->w.refused);
+    assert_int_equal(job(&f, desc.w.id)->w.not_before_ms, f.now + LIFE_BACKOFF_MAX_MS);
+    stop(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -657,6 +674,7 @@ int main(void)
         cmocka_unit_test(test_the_minimum_run_counts_from_running),
         cmocka_unit_test(test_steps_go_on_counting_over_runs),
         cmocka_unit_test(test_a_restored_job_is_as_it_was),
+        cmocka_unit_test(test_a_clock_that_was_set_back_puts_no_try_off_for_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

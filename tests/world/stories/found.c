@@ -59,6 +59,22 @@ static void lent_cards(struct world *world)
     world_run(world, HOUR(3));
 }
 
+/* A Job of two GPUs whose image is mistyped has been tried; after a restart no card is kept for it. */
+static void tried_before_restart(struct world *world)
+{
+    SUBMIT(world, .job = 1, .user = DAN, .kind = JOB_JOB, .gpus = 2, .run_s = 1800, .fault = FAULT_IMAGE);
+    world_run(world, MINUTE(30));
+    SUBMIT(world, TRAINING(2, BOB, 30, 60));
+    world_run(world, MINUTE(1));
+    ACT(world, .type = ACT_KILL, .n = 0, .down_s = 1);
+    world_run(world, SEC(90)); /* until something was to be written */
+    SUBMIT(world, TRAINING(3, DAN, 100, 60));
+    world_run(world, SEC(30));
+    EXPECT(world, strstr(tell_reason(world, 1), "cannot pull"), "it does not say why it waits: %s",
+           tell_reason(world, 1));
+    expect_state(world, 3, "Running");
+}
+
 /* Cards are shared out anew: job2 shrinks at the end of a long epoch, job3 grows then. */
 static void grows_when_free(struct world *world)
 {
@@ -96,6 +112,8 @@ const struct tale found_tales[] = {
     {"a job does not stop to grow before the cards are free",
      "stopped to go on with 2 GPUs, and waited for minutes for another to shrink", LAB(4, .min_run_s = 300),
      grows_when_free},
+    {"a pod that could not start is not new after a restart",
+     "cards were kept for a pod that had failed a hundred times", LAB(2), tried_before_restart},
     {"what the disk refused is not in the queue", "cards were held for a job that was never there", LAB(1),
      disk_full_at_submission},
     {0},
