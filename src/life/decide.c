@@ -299,47 +299,66 @@ static bool is_in_the_way(const struct plan *plan, const struct life_job *growin
     return false;
 }
 
+struct grower {
+    struct life_job *job;
+    struct placement claim;
+};
+typedef VEC(struct grower) grower_list; /* one type for the helpers below */
+
+static void find_growers(const struct life *life, grower_list *ret)
+{
+    const struct sched_view *view = live_view(life->live);
+    uint32_t job;
+
+    for (size_t i = 0; (job = live_running(life->live, i)) != SCHED_NONE; i++) {
+        struct life_job *it = life_find(life, view->jobs[job].id);
+
+        if (it && is_growing(it))
+            vec_push(ret, ((struct grower){.job = it}));
+    }
+}
+
+static bool anyone_could_start(const struct life *life, int64_t now)
+{
+    struct life_walk walk = {0};
+
+    while (life_each(life, &walk)) {
+        const struct workload *w = &walk.job->w;
+
+        if (phase_is_waiting(w->phase) && !w->blocked && w->not_before_ms <= now && w->demand.max_gpus > 0)
+            return true;
+    }
+    return false;
+}
+
 /* A job that stops to grow keeps free cards for itself, for up to an epoch. Who waits and would start on them
  * comes first: what would be done without those that grow is asked for, and not more is withdrawn. */
 static bool withdraw_growth(struct deciding *d)
 {
     struct step *step = &d->step;
-    struct life *life = step->life;
-    VEC(struct life_job *) growing = {0};
-    VEC(struct placement) claims = {0};
-    struct life_walk walk = {0};
+    grower_list growers = {0};
     bool any = false;
 
-    for (uint32_t i = 0, job; (job = live_running(life->live, i)) != SCHED_NONE; i++) {
-        struct life_job *it = life_find(life, live_view(life->live)->jobs[job].id);
+    find_growers(step->life, &growers);
+    if (growers.len && anyone_could_start(step->life, step->now)) {
+        VEC_EACH(&growers, it) {
+            const struct workload *w = &it->job->w;
 
-        if (it && is_growing(it))
-            vec_push(&growing, it);
-    }
-    while (growing.len && !any && life_each(life, &walk)) /* whether anybody could start at all */
-        any = phase_is_waiting(walk.job->w.phase) && !walk.job->w.blocked &&
-              walk.job->w.not_before_ms <= step->now && walk.job->w.demand.max_gpus > 0;
-    if (!any)
-        growing.len = 0;
-    any = false;
-    VEC_EACH(&growing, it) {
-        struct placement claim = (*it)->w.claim;
-
-        vec_push(&claims, ((struct placement){slots_keep(&step->out->arena, claim.v, claim.len), claim.len}));
-        set_claim(step, *it, (*it)->w.placement.v, (*it)->w.placement.len);
-    }
-    if (growing.len)
-        live_try(life->live, step->now, &d->plan);
-    for (size_t i = 0; i < growing.len; i++) {
-        if (is_in_the_way(&d->plan, growing.v[i], claims.v[i])) {
-            stop_withdraw(step, growing.v[i]);
+            it->claim =
+                (struct placement){slots_keep(&step->out->arena, w->claim.v, w->claim.len), w->claim.len};
+            set_claim(step, it->job, w->placement.v, w->placement.len);
+        }
+        live_try(step->life->live, step->now, &d->plan);
+        VEC_EACH(&growers, it) {
+            if (!is_in_the_way(&d->plan, it->job, it->claim)) {
+                set_claim(step, it->job, it->claim.v, it->claim.len);
+                continue;
+            }
+            stop_withdraw(step, it->job);
             any = true;
-        } else {
-            set_claim(step, growing.v[i], claims.v[i].v, claims.v[i].len);
         }
     }
-    vec_done(&growing);
-    vec_done(&claims);
+    vec_done(&growers);
     return any;
 }
 
