@@ -49,6 +49,9 @@ def ask(link, method, path, body=None, kind="application/json", may=()):
     link.request(method, path, json.dumps(body) if body is not None else None, {"Content-Type": kind})
     answer = link.getresponse()
     data = answer.read()
+    if answer.status in (429, 503):  # a busy machine; nothing was made
+        time.sleep(1)
+        return ask(link, method, path, body, kind, may)
     if answer.status >= 300 and answer.status not in may:
         raise SystemExit(f"bench/soak: {method} {path}: {answer.status} {data[:300]!r}")
     return data

@@ -17,6 +17,7 @@ void config_upkeep_defaults(struct daemon_config *config)
     config->upkeep.history_bytes = INT64_C(2048) << 20;
     config->upkeep.log_sec = 90 * DAY_SEC;
     config->upkeep.log_bytes = INT64_C(4096) << 20;
+    config->idle_warn_sec = 4 * HOUR_SEC;
     config->event_age_sec = HOUR_SEC;
 }
 
@@ -92,6 +93,16 @@ int config_set_log_days(struct daemon_config *config, const char *text, struct e
 int config_set_log_size(struct daemon_config *config, const char *text, struct err *err)
 {
     return set_amount(&config->upkeep.log_bytes, text, 1 << 20, MIB_MAX, err);
+}
+
+int config_set_idle_warn(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_age(&config->idle_warn_sec, text, HOUR_SEC, AGE_MAX_SEC, err);
+}
+
+int config_set_idle_stop(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_age(&config->idle_stop_sec, text, HOUR_SEC, AGE_MAX_SEC, err);
 }
 
 int config_set_event_minutes(struct daemon_config *config, const char *text, struct err *err)

@@ -196,6 +196,8 @@ static int start_queue(struct daemon *d, struct err *err)
     if (queue_service_new(&config, &d->queue, err) < 0)
         return err_prefix(err, "queue");
     train_set_queue(d->train, queue_service_queue(d->queue));
+    queue_set_idle(queue_service_queue(d->queue), d->config.idle_warn_sec * 1000,
+                   d->config.idle_stop_sec * 1000);
     return 0;
 }
 
@@ -419,6 +421,7 @@ static void reload_config(struct daemon *d)
     }
     d->config.upkeep = config.upkeep;
     d->config.event_age_sec = config.event_age_sec;
+    queue_set_idle(queue_service_queue(d->queue), config.idle_warn_sec * 1000, config.idle_stop_sec * 1000);
     upkeep_set_policy(d->upkeep, &config.upkeep);
     runner_set_event_age(d->runner, config.event_age_sec);
     log_info("the settings of what is kept were read again");

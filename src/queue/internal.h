@@ -62,6 +62,8 @@ struct unit {
     VEC(char *) pods;     /* uids of all pods of its run, also of those whose objects have gone */
     VEC(uint16_t) ports;  /* of the node, that a training job asks for */
     int64_t memory_at_ms; /* when its memory was last recorded */
+    int64_t used_at_ms;   /* when one of its cards was last seen in use; 0: not looked at yet */
+    bool idle_told;       /* its owner knows that it uses none */
     VEC(int64_t) spans;   /* seq of its open span records, one for each slot with a card */
     VEC(int64_t) span_starts;
     int64_t said_position; /* what its object says */
@@ -191,6 +193,7 @@ struct queue {
     bool telling;
     uint64_t revision;
     int64_t cards_recorded_at;
+    int64_t idle_warn_ms, idle_stop_ms; /* 0: never */
     int64_t explained_at;
     uint64_t explained_revision;
     VEC(uint64_t) explain; /* units in their order, while their objects are being told their places */
@@ -330,6 +333,9 @@ void keep_guard(struct registry *registry);
 void samples_load(struct queue *queue);
 void samples_save(struct queue *queue, const struct life_job *job);
 void usage_load(struct queue *queue);
+
+/* ---- idle.c: who holds cards and uses none ---- */
+void idle_look(struct queue *queue, uint32_t node, int64_t now); /* after a measurement of that node */
 
 /* ---- told.c: what the owner's inbox gets ---- */
 void told_effect(struct queue *queue, const struct unit *unit, const struct life_effect *effect);

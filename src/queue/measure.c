@@ -102,4 +102,5 @@ void queue_measured(struct queue *queue, const char *node, const struct queue_ca
         queue->cards_recorded_at = now;
     for (size_t i = 0; i < memory_count; i++)
         one_memory(queue, at, &memory[i], now);
+    idle_look(queue, at, now);
 }

@@ -263,5 +263,9 @@ int queue_log_metrics(struct queue *queue, const char *job, uint32_t rank, const
 
 /* ---- measurements from the host side ---- */
 
+/* The owner of work that has cards and has used none for so long is told; after so long it is cancelled. 0:
+ * never. */
+void queue_set_idle(struct queue *queue, int64_t warn_ms, int64_t stop_ms);
+
 void queue_measured(struct queue *queue, const char *node, const struct queue_card *cards, size_t card_count,
                     const struct queue_memory *memory, size_t memory_count);

@@ -19,7 +19,7 @@
 #include "objects/object.h"
 
 #define STORE_WINDOW_CHANGES 20000      /* changes kept for watches that resume */
-#define STORE_WINDOW_BYTES   (12 << 20) /* and at most this much text of superseded states */
+#define STORE_WINDOW_BYTES   (10 << 20) /* and at most this much text of superseded states */
 #define STORE_SCHEMA_VERSION 5
 
 struct store;

@@ -969,6 +969,48 @@ static void test_measurements_are_recorded_after_the_clock_was_set_back(void **s
     assert_int_equal(points_of_first_card(f), 1);
 }
 
+static bool is_cancelled(struct fixture *f, const char *uid)
+{
+    const struct object *object = store_by_uid(f->store, uid);
+
+    return !object || object->deleting;
+}
+
+static void test_work_that_does_not_use_its_cards_is_told_then_cancelled(void **state)
+{
+    struct fixture *f = *state;
+    struct queue_card card = {.card = 0, .used_mib = 1, .busy_percent = 0};
+    struct unit *unit;
+    char uid[64];
+
+    create(f, KIND_POD,
+           "{metadata: {name: p, labels: {user: ann}}, spec: {containers: [{name: c, image: x, resources: "
+           "{limits: {nvidia.com/gpu: 1}}}]}}",
+           uid);
+    settle(f);
+    queue_set_idle(f->queue, 3600000, 7200000);
+    queue_measured(f->queue, "lab", &card, 1, NULL, 0);
+    unit = unit_find(f->queue, uid);
+    assert_non_null(unit);
+    assert_true(unit->used_at_ms > 0 && !unit->idle_told);
+    unit->used_at_ms -= 3600000; /* an hour ago */
+    queue_measured(f->queue, "lab", &card, 1, NULL, 0);
+    assert_true(unit->idle_told && !is_cancelled(f, uid));
+    card.busy_percent = 3; /* it goes on */
+    queue_measured(f->queue, "lab", &card, 1, NULL, 0);
+    assert_true(!unit->idle_told);
+    card.busy_percent = -1; /* not known: no reason to stop it */
+    unit->used_at_ms -= 7200000;
+    queue_measured(f->queue, "lab", &card, 1, NULL, 0);
+    assert_true(!unit->idle_told && !is_cancelled(f, uid));
+    card.busy_percent = 0;
+    unit->used_at_ms -= 7200000;
+    queue_measured(f->queue, "lab", &card, 1, NULL, 0);
+    settle(f);
+    assert_true(is_cancelled(f, uid));
+    queue_set_idle(f->queue, 0, 0);
+}
+
 static void test_places_are_told_after_the_clock_was_set_back(void **state)
 {
     struct fixture *f = *state;
@@ -1023,6 +1065,7 @@ int main(void)
         TEST(test_why_is_answered_for_a_record_of_an_older_berth),
         TEST(test_the_ports_of_queued_jobs_are_known),
         TEST(test_measurements_are_recorded_after_the_clock_was_set_back),
+        TEST(test_work_that_does_not_use_its_cards_is_told_then_cancelled),
         TEST(test_places_are_told_after_the_clock_was_set_back),
     };
 
