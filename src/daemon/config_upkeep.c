@@ -18,6 +18,7 @@ void config_upkeep_defaults(struct daemon_config *config)
     config->upkeep.log_sec = 90 * DAY_SEC;
     config->upkeep.log_bytes = INT64_C(4096) << 20;
     config->idle_warn_sec = 4 * HOUR_SEC;
+    config->upkeep.claim_warn_sec = 90 * DAY_SEC;
     config->event_age_sec = HOUR_SEC;
 }
 
@@ -103,6 +104,16 @@ int config_set_idle_warn(struct daemon_config *config, const char *text, struct 
 int config_set_idle_stop(struct daemon_config *config, const char *text, struct err *err)
 {
     return set_age(&config->idle_stop_sec, text, HOUR_SEC, AGE_MAX_SEC, err);
+}
+
+int config_set_claim_warn(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_age(&config->upkeep.claim_warn_sec, text, DAY_SEC, AGE_MAX_SEC, err);
+}
+
+int config_set_claim_delete(struct daemon_config *config, const char *text, struct err *err)
+{
+    return set_age(&config->upkeep.claim_delete_sec, text, DAY_SEC, AGE_MAX_SEC, err);
 }
 
 int config_set_event_minutes(struct daemon_config *config, const char *text, struct err *err)

@@ -14,4 +14,6 @@ int config_set_log_days(struct daemon_config *config, const char *text, struct e
 int config_set_log_size(struct daemon_config *config, const char *text, struct err *err);
 int config_set_idle_warn(struct daemon_config *config, const char *text, struct err *err);
 int config_set_idle_stop(struct daemon_config *config, const char *text, struct err *err);
+int config_set_claim_warn(struct daemon_config *config, const char *text, struct err *err);
+int config_set_claim_delete(struct daemon_config *config, const char *text, struct err *err);
 int config_set_event_minutes(struct daemon_config *config, const char *text, struct err *err);

@@ -227,6 +227,7 @@ static int open_store(struct daemon *d, struct err *err)
         return -1;
     d->upkeep = upkeep_new(&(struct upkeep_config){.loop = d->loop,
                                                    .registry = d->registry,
+                                                   .inbox = notify_service_inbox(d->notify),
                                                    .log_dir = log_dir,
                                                    .db_path = path,
                                                    .policy = d->config.upkeep});

@@ -115,6 +115,7 @@ static void files_on_timer(void *arg)
                &(struct store_limits){policy->history_sec ? now_ms - policy->history_sec * 1000 : 0,
                                       policy->history_bytes});
     tidy_logs(upkeep);
+    claims_look(upkeep);
 }
 
 void files_soon(struct upkeep *upkeep)

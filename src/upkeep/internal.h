@@ -4,6 +4,8 @@
 #include "base/vec.h"
 #include "engine/packed.h"
 #include "loop/loop.h"
+#include "objects/names.h"
+#include "objects/object_doc.h"
 #include "registry/registry.h"
 #include "upkeep/upkeep.h"
 
@@ -44,6 +46,9 @@ struct upkeep {
 void files_start(struct upkeep *upkeep);
 void files_stop(struct upkeep *upkeep);
 void files_soon(struct upkeep *upkeep);
+
+/* claims.c */
+void claims_look(struct upkeep *upkeep);
 
 /* work.c: finished work. */
 void work_start(struct upkeep *upkeep);

@@ -13,22 +13,25 @@
 #include "control/prune.h"
 
 struct err;
+struct inbox;
 struct loop;
 struct registry;
 struct upkeep;
 
 /* As the lab sets it; 0: never for that. */
 struct upkeep_policy {
-    struct prune_policy work;   /* finished TrainingJobs, Jobs, Tasks, pods */
-    int64_t history_sec;        /* records */
-    int64_t history_bytes;      /* of the database */
-    int64_t log_sec, log_bytes; /* logs of work that is over */
+    struct prune_policy work;                 /* finished TrainingJobs, Jobs, Tasks, pods */
+    int64_t history_sec;                      /* records */
+    int64_t history_bytes;                    /* of the database */
+    int64_t log_sec, log_bytes;               /* logs of work that is over */
+    int64_t claim_warn_sec, claim_delete_sec; /* claims that no work names */
 };
 
 /* Strings are copied. */
 struct upkeep_config {
     struct loop *loop;
     struct registry *registry;
+    struct inbox *inbox; /* where owners are told; NULL: nobody is */
     const char *log_dir; /* kept logs (engine/packed.h); NULL: none */
     const char *db_path; /* for its size; NULL: not known */
     struct upkeep_policy policy;

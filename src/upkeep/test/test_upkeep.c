@@ -4,6 +4,7 @@
 #include "base/test/test.h"
 #include "base/yaml.h"
 #include "loop/loop.h"
+#include "notify/inbox.h"
 #include "objects/kind.h"
 #include "registry/registry.h"
 #include "store/disk.h"
@@ -19,6 +20,7 @@ struct lab {
     struct store *store;
     struct registry *registry;
     struct upkeep *upkeep;
+    struct inbox *inbox;
     struct upkeep_policy policy;
     struct arena arena;
 };
@@ -30,8 +32,9 @@ static void open_lab(struct lab *lab)
     if (store_open_disk(lab->disk, lab->loop, &lab->store, &err) < 0)
         fail_msg("%s", err.msg);
     lab->registry = registry_new(lab->store);
-    lab->upkeep = upkeep_new(
-        &(struct upkeep_config){.loop = lab->loop, .registry = lab->registry, .policy = lab->policy});
+    lab->inbox = inbox_new(lab->store);
+    lab->upkeep = upkeep_new(&(struct upkeep_config){
+        .loop = lab->loop, .registry = lab->registry, .inbox = lab->inbox, .policy = lab->policy});
 }
 
 static void kill_lab(struct lab *lab)
@@ -39,6 +42,7 @@ static void kill_lab(struct lab *lab)
     upkeep_free(lab->upkeep);
     registry_free(lab->registry);
     store_kill(lab->store);
+    inbox_free(lab->inbox);
 }
 
 static int setup(void **state)
@@ -276,6 +280,42 @@ static void test_a_plan_changes_nothing_and_a_run_does_what_it_says(void **state
     assert_int_equal(left(lab, "b"), 5);
 }
 
+static size_t told(struct lab *lab)
+{
+    return json_len(json_get(inbox_list(lab->inbox, "ann", false, 0, &lab->arena), "items"));
+}
+
+static void test_claims_that_nobody_uses_are_told_of_then_deleted(void **state)
+{
+    struct lab *lab = *state;
+
+    lab->policy = (struct upkeep_policy){.claim_warn_sec = 30 * 86400, .claim_delete_sec = 60 * 86400};
+    upkeep_set_policy(lab->upkeep, &lab->policy);
+    for (int i = 0; i < 3; i++)
+        make(
+            lab, KIND_PVC, "a",
+            arena_printf(&lab->arena,
+                         "{metadata: {name: %s, labels: {user: ann}%s}, spec: {accessModes: [ReadWriteOnce], "
+                         "resources: {requests: {storage: 1Gi}}}}",
+                         i == 0   ? "used"
+                         : i == 1 ? "free"
+                                  : "precious",
+                         i == 2 ? ", annotations: {berth.dev/retain: 'true'}" : ""));
+    make(lab, KIND_POD, "a",
+         "{metadata: {name: p}, spec: {containers: [{name: c, image: i}], volumes: [{name: v, "
+         "persistentVolumeClaim: {claimName: used}}]}}");
+    pass(lab, 29 * DAY);
+    assert_int_equal(told(lab), 0);
+    pass(lab, 2 * DAY);
+    assert_int_equal(told(lab), 2);
+    pass(lab, 10 * DAY);
+    assert_int_equal(told(lab), 2); /* once */
+    pass(lab, 20 * DAY);
+    assert_null(store_get(lab->store, KIND_PVC, "a", "free"));
+    assert_non_null(store_get(lab->store, KIND_PVC, "a", "used"));
+    assert_non_null(store_get(lab->store, KIND_PVC, "a", "precious"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +326,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_still_has_something_running_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_a_failed_commit_took_back_goes_later, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_kill_at_any_commit_loses_nothing_else, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_claims_that_nobody_uses_are_told_of_then_deleted, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_a_plan_changes_nothing_and_a_run_does_what_it_says, setup,
                                         teardown),
     };
