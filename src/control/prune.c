@@ -291,8 +291,8 @@ static bool tell(struct looking *looking, const struct prune_item *item, enum pr
 {
     if (looking->len == looking->max)
         return false;
-    looking->ret[looking->len++] = (struct prune_due){
-        item->uid, item->space->ns, item->name, item->kind, item->finished_at, item->bytes, why};
+    looking->ret[looking->len++] = (struct prune_due){item->uid, item->space->ns,   item->name, item->kind,
+                                                      why,       item->finished_at, item->bytes};
     looking->left_bytes -= item->bytes;
     item->space->left_bytes -= item->bytes;
     return true;

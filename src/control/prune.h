@@ -30,8 +30,8 @@ enum prune_why { PRUNE_TTL, PRUNE_AGE, PRUNE_COUNT, PRUNE_BYTES };
 struct prune_due {
     const char *uid, *ns, *name;
     int kind;
-    int64_t finished_at, bytes;
     enum prune_why why;
+    int64_t finished_at, bytes;
 };
 
 struct prune_totals {

@@ -302,17 +302,12 @@ static int add_text(const char *path, int out, int64_t *left, struct err *err)
     return n < 0 ? err_errno(err, errno ? errno : EIO, "read '%s'", path) : 0;
 }
 
-int packed_open(const char *folder, const char *name, int *ret_fd, struct err *err)
+/* With the lock. */
+static int gather(const char *folder, const char *name, int out, struct err *err)
 {
-    CLEANUP(fd_close) int lock = packed_lock(folder, name, true, err);
-    CLEANUP(fd_close) int out = lock < 0 ? -1 : unnamed(folder);
     int64_t left = PACKED_READ_MAX;
     bool whole = exists(folder, name, ".gz");
 
-    if (lock < 0)
-        return -1;
-    if (out < 0)
-        return err_errno(err, errno, "make a file in '%s'", folder);
     for (size_t i = 0; i < ARRAY_LEN(endings); i++) {
         CLEANUP(free) char *path = path_of(folder, name, endings[i]);
 
@@ -321,9 +316,23 @@ int packed_open(const char *folder, const char *name, int *ret_fd, struct err *e
         if (add_text(path, out, &left, err) < 0)
             return -1;
     }
-    if (lseek(out, 0, SEEK_SET) < 0)
-        return err_errno(err, errno, "read the log");
+    return lseek(out, 0, SEEK_SET) < 0 ? err_errno(err, errno, "read the log") : 0;
+}
+
+int packed_open(const char *folder, const char *name, int *ret_fd, struct err *err)
+{
+    CLEANUP(fd_close) int lock = packed_lock(folder, name, true, err);
+    int out;
+
+    if (lock < 0)
+        return -1;
+    out = unnamed(folder);
+    if (out < 0)
+        return err_errno(err, errno, "make a file in '%s'", folder);
+    if (gather(folder, name, out, err) < 0) {
+        close(out);
+        return -1;
+    }
     *ret_fd = out;
-    out = -1;
     return 0;
 }

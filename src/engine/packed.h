@@ -35,5 +35,5 @@ void packed_tidy(const char *folder, const struct packed_rules *rules, struct pa
 int packed_lock(const char *folder, const char *name, bool wait, struct err *err);
 bool packed_is(const char *folder,
                const char *name); /* more than a plain NAME.log is there; does not block */
-/* All its text in a file without a name, from the beginning. ERR_NOT_FOUND: there is none. */
+/* All its text in a file without a name, from the beginning. Empty where there is none. */
 int packed_open(const char *folder, const char *name, int *ret_fd, struct err *err);

@@ -71,7 +71,7 @@ static int drop_old(sqlite3 *sql, struct dbtidy *tidy, struct err *err)
 
 static int is_large(sqlite3 *sql, const struct dbtidy *tidy, bool *ret, struct err *err)
 {
-    int64_t pages, spare, size;
+    int64_t pages = 0, spare = 0, size = 0;
 
     if (number(sql, "PRAGMA page_count", &pages, err) < 0 ||
         number(sql, "PRAGMA freelist_count", &spare, err) < 0 ||
@@ -118,7 +118,7 @@ static int drop_first(sqlite3 *sql, struct dbtidy *tidy, const char *which, cons
 
 static int give_pages_back(sqlite3 *sql, struct dbtidy *tidy, struct err *err)
 {
-    int64_t before, after;
+    int64_t before = 0, after = 0;
 
     if (number(sql, "PRAGMA freelist_count", &before, err) < 0)
         return -1;
