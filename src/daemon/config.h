@@ -110,6 +110,9 @@ struct daemon_config {
     bool displace_pods;
     int64_t stop_wait_sec;  /* how long at least a training job may take to its epoch's end; 0: the default */
     double half_life_hours; /* of usage; 0: the default */
+    struct upkeep_policy upkeep;          /* what is kept, and for how long */
+    int64_t idle_warn_sec, idle_stop_sec; /* of cards that somebody has; 0: never */
+    int64_t event_age_sec;                /* 0: events stay until there are too many */
     VEC(struct config_registry) registries;
     char *push_to;          /* NULL: nowhere */
     VEC(char *) user_quota; /* "pods=4": of new users' namespaces */
@@ -117,14 +120,11 @@ struct daemon_config {
     int user_tokens;        /* of one user; 0: the default */
     int space_mib;          /* of the objects of one namespace; 0: the default */
     enum config_audit audit;
-    char *audit_log;                      /* NULL: DATA/audit.log */
-    int audit_mib, audit_files;           /* 0: the defaults */
-    struct upkeep_policy upkeep;          /* what is kept, and for how long */
-    int64_t idle_warn_sec, idle_stop_sec; /* of cards that somebody has; 0: never */
-    int64_t event_age_sec;                /* 0: events stay until there are too many */
-    int image_days;                       /* 0: the default, -1: never for age */
-    int image_stall_sec;                  /* 0: the default */
-    int image_disk_percent;               /* 0: the default, -1: never for space */
+    char *audit_log;            /* NULL: DATA/audit.log */
+    int audit_mib, audit_files; /* 0: the defaults */
+    int image_days;             /* 0: the default, -1: never for age */
+    int image_stall_sec;        /* 0: the default */
+    int image_disk_percent;     /* 0: the default, -1: never for space */
 };
 
 /* What the surroundings say; tests give their own. All borrowed. */
