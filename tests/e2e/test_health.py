@@ -49,14 +49,15 @@ def test_a_daemon_that_is_well_says_so(tmp_path):
 
 @needs_root
 def test_a_full_disk_is_said_and_its_end_too(tmp_path):
-    with small_disk(tmp_path / "d", "24m") as disk, harness.Daemon(disk, "--agent", "off", env={"BERTH_PROBE_MS": "50"}) as daemon:
+    with small_disk(tmp_path / "data", "24m") as disk, harness.Daemon(tmp_path, "--agent", "off", env={"BERTH_PROBE_MS": "50"}) as daemon:
+        assert daemon.data == disk
         assert daemon.request("GET", "/readyz").code == 200
         with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
             while True:
                 filler.write(b"x" * 4096)
         harness.wait(lambda: daemon.request("GET", "/readyz").code == 503, "readyz to fail")
         body = daemon.request("GET", "/readyz").body.decode()
-        assert re.search(rf"^\[-\]disk failed: the disk of {disk}/\S+ is full: 0 MiB are free$", body, re.M), body
+        assert re.search(rf"^\[-\]disk failed: the disk of {disk} is full: 0 MiB are free$", body, re.M), body
         assert body.endswith("readyz check failed\n")
         unknown = daemon.request("GET", "/readyz?verbose", via="http").body.decode()
         assert "[-]disk failed: reason withheld" in unknown and str(disk) not in unknown
