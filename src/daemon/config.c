@@ -631,6 +631,7 @@ static const struct row rows[] = {
 enum {
     OPT_CONFIG = ARRAY_LEN(rows),
     OPT_CHECK,
+    OPT_PRINT,
     OPT_ACCEPT_LOSS,
     OPT_RESTORE,
     OPT_VERSION,
@@ -650,6 +651,7 @@ void config_usage(FILE *out)
         fprintf(out, "  --%-13s %-12s %s\n", row->flag, row->arg ? row->arg : "", row->help);
     fputs("  --config        FILE         config file, YAML (" CONFIG_SYSTEM_FILE " or DATA/berthd.yaml)\n"
           "  --check-config               read the configuration, say whether it is valid, and exit\n"
+          "  --print-config               print a config file with every key, commented out, and exit\n"
           "  --accept-loss                start although stored data is damaged or missing; what is left is "
           "used\n"
           "  --restore       FILE         put a backup into the data folder, and exit ('berth restore')\n"
@@ -658,6 +660,16 @@ void config_usage(FILE *out)
           "\n"
           "Documentation: man berthd, docs/configuration.md\n",
           out);
+}
+
+void config_print(FILE *out)
+{
+    fputs("# Configuration of berthd: every setting there is, with its default in brackets (man berthd).\n"
+          "# Take the # away from what you set. Whether it is valid:  berthd --check-config\n"
+          "# Then:  systemctl restart berthd  (jobs go on)\n",
+          out);
+    for (const struct row *row = rows; row < rows + ARRAY_LEN(rows); row++)
+        fprintf(out, "\n# %s\n#%s: %s\n", row->help, row->key, row->arg ? row->arg : "true|false");
 }
 
 /* Single-letter changes that make b of a (Levenshtein). */
@@ -729,6 +741,7 @@ static int read_flags(int argc, char **argv, struct flags *ret, struct err *err)
     struct option options[OPT_COUNT + 1] = {
         [OPT_CONFIG] = {"config", required_argument, NULL, 0},
         [OPT_CHECK] = {"check-config", no_argument, NULL, 0},
+        [OPT_PRINT] = {"print-config", no_argument, NULL, 0},
         [OPT_ACCEPT_LOSS] = {"accept-loss", no_argument, NULL, 0},
         [OPT_RESTORE] = {"restore", required_argument, NULL, 0},
         [OPT_VERSION] = {"version", no_argument, NULL, 0},
@@ -747,6 +760,10 @@ static int read_flags(int argc, char **argv, struct flags *ret, struct err *err)
             return bad_flag(argv[optind - 1], opt, err);
         if (opt == FLAG_FIRST + OPT_VERSION || opt == FLAG_FIRST + OPT_HELP || opt == 'h') {
             ret->action = opt == FLAG_FIRST + OPT_VERSION ? CONFIG_VERSION : CONFIG_HELP;
+            return 0;
+        }
+        if (opt == FLAG_FIRST + OPT_PRINT) {
+            ret->action = CONFIG_PRINT;
             return 0;
         }
         ret->value[opt - FLAG_FIRST] = optarg ? optarg : "on";

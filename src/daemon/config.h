@@ -26,7 +26,7 @@
 #define CONFIG_LIST_MAX      1000      /* labels, names, admins */
 #define CONFIG_FILE_MAX      (1 << 20) /* bytes */
 
-enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK, CONFIG_RESTORE };
+enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK, CONFIG_RESTORE, CONFIG_PRINT };
 enum config_anonymous {
     ANONYMOUS_NONE,     /* who is not known gets nothing but health checks */
     ANONYMOUS_QUEUE,    /* may also read the queue */
@@ -148,3 +148,4 @@ static inline void config_done_cleanup_(struct daemon_config *config)
 }
 
 void config_usage(FILE *out); /* the text of --help */
+void config_print(FILE *out); /* a config file with every key, commented out */

@@ -599,6 +599,11 @@ int main(int argc, char **argv)
         config_done(&d.config);
         return 0;
     }
+    if (d.config.action == CONFIG_PRINT) {
+        config_print(stdout);
+        config_done(&d.config);
+        return 0;
+    }
     if (d.config.action == CONFIG_VERSION) {
         puts("berthd " BERTH_VERSION);
         config_done(&d.config);
