@@ -1,6 +1,7 @@
 """A wheel and an sdist are made without a network, with both packages, types and no dependency."""
 
 import glob
+import importlib.util
 import os
 import subprocess
 import sys
@@ -29,5 +30,12 @@ def test_wheel_and_sdist_build_offline(tmp_path):
                  "kubernetesdlprofile/py.typed"):
         assert name in names
     assert "Requires-Dist" not in meta and "Requires-Python: >=3.8" in meta
+    for line in ("License: Apache-2.0", "Description-Content-Type: text/markdown", "Classifier: Typing :: Typed",
+                 "Classifier: License :: OSI Approved :: Apache Software License"):
+        assert line in meta, meta
+    if importlib.util.find_spec("twine"):
+        made = glob.glob(str(tmp_path / "*.whl")) + glob.glob(str(tmp_path / "*.tar.gz"))
+        check = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *made], capture_output=True, text=True)
+        assert check.returncode == 0, check.stdout + check.stderr
     with tarfile.open(glob.glob(str(tmp_path / "*.tar.gz"))[0]) as sdist:
         assert any(it.endswith("src/berth/_sender.py") for it in sdist.getnames())
