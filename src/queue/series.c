@@ -119,14 +119,14 @@ static int read_series(struct showing *showing, struct record_source *source, co
 {
     static const struct {
         const char *opens, *closes;
-        enum record_type type;
         bool (*fn)(void *arg, const struct record *record);
+        enum record_type type;
         bool private;
     } parts[] = {
-        {"\"history\":[", "],", RECORD_TRANSITION, add_history, false},
-        {"\"epochs\":[", "],", RECORD_EPOCH, add_history, false},
-        {"\"memory\":[", "],", RECORD_MEMORY, add_memory, false},
-        {"\"metrics\":{", "}", RECORD_METRIC, add_metric, true},
+        {"\"history\":[", "],", add_history, RECORD_TRANSITION, false},
+        {"\"epochs\":[", "],", add_history, RECORD_EPOCH, false},
+        {"\"memory\":[", "],", add_memory, RECORD_MEMORY, false},
+        {"\"metrics\":{", "}", add_metric, RECORD_METRIC, true},
     };
     struct buf *out = &showing->past->answer.text;
     int result = 0;

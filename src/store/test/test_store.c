@@ -610,6 +610,27 @@ static void test_work_without_an_owner_becomes_the_admins(void **state)
     assert_true(str_is(pod->maker, "root"));
 }
 
+static void test_records_of_an_older_file_get_their_indexes(void **state)
+{
+    struct fixture *f = *state;
+
+    store_record(f->store, &(struct record){.type = RECORD_JOB,
+                                            .time_ms = 1,
+                                            .job = "j",
+                                            .tag = "Failed",
+                                            .doc = STR("{\"name\":\"net\",\"namespace\":\"lab\"}")});
+    store_record(f->store,
+                 &(struct record){.type = RECORD_JOB, .time_ms = 2, .job = "damaged", .doc = STR("{\"name")});
+    store_record(f->store, &(struct record){.type = RECORD_SPAN, .time_ms = 1, .until_ms = 9, .job = "j"});
+    settle(f);
+    sql_on_closed(f, "DROP INDEX record_by_name; DROP INDEX record_by_tag; DROP INDEX record_by_end;"
+                     "PRAGMA user_version = 4");
+    fixture_open(f);
+    assert_records(f, &(struct record_query){.type = RECORD_JOB, .name = "net", .ns = "lab"}, "j:7@1-0 ");
+    assert_records(f, &(struct record_query){.type = RECORD_JOB, .tag = "Failed"}, "j:7@1-0 ");
+    assert_records(f, &(struct record_query){.type = RECORD_SPAN, .from_ms = 9}, "j:2@1-9 ");
+}
+
 static void test_foreign_and_broken_files_are_refused(void **state)
 {
     static const char text[200] = "this is no database";
@@ -662,6 +683,7 @@ int main(void)
         T(test_second_process_is_refused),
         T(test_newer_file_is_refused),
         T(test_work_without_an_owner_becomes_the_admins),
+        T(test_records_of_an_older_file_get_their_indexes),
         T(test_foreign_and_broken_files_are_refused),
         T(test_records_are_found_by_job_time_and_overlap_also_after_a_restart),
         T(test_records_of_one_job_do_not_drive_out_others),
