@@ -51,6 +51,8 @@ static int apply_twice(struct arena *arena, const struct json *live, const struc
         r = patch_apply(&request, arena, live, patch, ret, failure);
     if (r < 0)
         return r;
+    if (json_len(json_at(*ret, "metadata.managedFields")) == 0)
+        return 0; /* nobody has anything: who applies next is the first, and is told so in a new entry */
     request.now = "2026-01-02T00:00:00Z";
     must(patch_apply(&request, arena, *ret, patch, &again, failure) == 0, "a second apply fails", *ret);
     must(json_equal(*ret, again), "a second apply changes something", again);
