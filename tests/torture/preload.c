@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -70,19 +71,12 @@ static const char *database_name(const char *path)
 
 static const char *name_of(int fd, char *buf, size_t size, struct stat *st)
 {
-    char link[40] = "/proc/self/fd/";
-    char digits[12];
-    int n = 0, at = (int)strlen(link);
+    char link[40];
     ssize_t len;
 
     if (record < 0 || fd < 0 || fd == record)
         return NULL;
-    do
-        digits[n++] = (char)('0' + fd % 10);
-    while ((fd /= 10) > 0);
-    while (n > 0)
-        link[at++] = digits[--n];
-    link[at] = '\0';
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     len = readlink(link, buf, size - 1);
     if (len <= 0 || stat(link, st) < 0)
         return NULL;
