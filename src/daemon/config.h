@@ -80,10 +80,8 @@ struct daemon_config {
     VEC(struct config_label) node_labels;
     char *node_name;
     enum config_agent agent;              /* whether pods are run here */
-    bool slow_cgroups;                    /* changes of cgroups are not favoured on this machine */
     char *oci_runtime;                    /* "crun", "runc" or a path; NULL: crun, else runc */
     uint32_t project_first, project_last; /* of project quotas; 0: the usual ones */
-    bool project_off;                     /* no project quotas */
     enum config_network network;          /* of pods */
     char *backup_dir;                     /* NULL: DATA/backups */
     int64_t backup_hours;                 /* between backups; 0: none are made */
@@ -95,19 +93,22 @@ struct daemon_config {
     VEC(char *) callback_allow; /* networks, see notify/policy.h */
     char *callback_ca;          /* PEM file; NULL: the system's authorities */
     char *notify_sendmail;      /* NULL: the usual one */
-    bool notify_no_mail;
-    char *notify_from;     /* NULL: berth@HOST */
-    char *notify_domain;   /* NULL: none */
-    uint32_t notify_kinds; /* notify/deliver.h; 0: the default */
+    char *notify_from;          /* NULL: berth@HOST */
+    char *notify_domain;        /* NULL: none */
+    uint32_t notify_kinds;      /* notify/deliver.h; 0: the default */
     bool notify_commands;
-    enum config_anonymous anonymous;
+    bool notify_no_mail;
     bool metrics_users; /* /metrics has users' names */
-    char *path_prefix;  /* "/berth"; NULL: none */
-    char *policy;       /* of the queue; NULL: the default */
+    bool displace_pods;
+    bool user_quota_set; /* user_quota was set, also to nothing */
+    bool slow_cgroups;   /* changes of cgroups are not favoured on this machine */
+    bool project_off;    /* no project quotas */
+    enum config_anonymous anonymous;
+    char *path_prefix; /* "/berth"; NULL: none */
+    char *policy;      /* of the queue; NULL: the default */
     enum config_preemption preemption;
     int64_t min_run_sec; /* jobs are left alone so long after their start; -1: the default */
     int64_t start_wait_sec, stuck_wait_sec, claim_notice_sec; /* 0: the defaults */
-    bool displace_pods;
     int64_t stop_wait_sec;  /* how long at least a training job may take to its epoch's end; 0: the default */
     double half_life_hours; /* of usage; 0: the default */
     struct upkeep_policy upkeep;          /* what is kept, and for how long */
@@ -116,7 +117,6 @@ struct daemon_config {
     VEC(struct config_registry) registries;
     char *push_to;          /* NULL: nowhere */
     VEC(char *) user_quota; /* "pods=4": of new users' namespaces */
-    bool user_quota_set;    /* also where it is set to nothing */
     int user_tokens;        /* of one user; 0: the default */
     int space_mib;          /* of the objects of one namespace; 0: the default */
     enum config_audit audit;
