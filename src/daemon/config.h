@@ -75,7 +75,6 @@ struct daemon_config {
     char *data_dir;            /* absolute, without a trailing slash */
     char *http, *https;        /* "127.0.0.1:5336"; NULL: off */
     char *socket;              /* absolute path */
-    bool http_insecure;        /* plain HTTP may be offered to other machines */
     VEC(int64_t) gpus;         /* declared cards: memory of each in MiB */
     VEC(struct config_label) node_labels;
     char *node_name;
@@ -85,9 +84,9 @@ struct daemon_config {
     enum config_network network;          /* of pods */
     char *backup_dir;                     /* NULL: DATA/backups */
     int64_t backup_hours;                 /* between backups; 0: none are made */
-    int backup_keep;                      /* so many are kept */
-    char *restore; /* flag only: a backup to put back, instead of running; NULL: none */
     enum log_level log_level;
+    int backup_keep;            /* so many are kept */
+    char *restore;              /* flag only: a backup to put back, instead of running; NULL: none */
     VEC(char *) extra_names;    /* for the server certificate */
     VEC(char *) admins;         /* user names */
     VEC(char *) callback_allow; /* networks, see notify/policy.h */
@@ -97,6 +96,7 @@ struct daemon_config {
     char *notify_domain;        /* NULL: none */
     uint32_t notify_kinds;      /* notify/deliver.h; 0: the default */
     bool notify_commands;
+    bool http_insecure; /* plain HTTP may be offered to other machines */
     bool notify_no_mail;
     bool metrics_users; /* /metrics has users' names */
     bool displace_pods;
