@@ -26,9 +26,9 @@ void doc_tame(struct json *doc)
 {
     if (json_is(doc, JSON_STRING))
         tame(doc->string, doc->len);
-    JSON_EACH(json_is(doc, JSON_ARRAY) ? doc : NULL, it)
+    JSON_EACH(doc, it)
         doc_tame(it);
-    JSON_EACH_MEMBER(json_is(doc, JSON_OBJECT) ? doc : NULL, it)
+    JSON_EACH_MEMBER(doc, it)
         doc_tame(&it->value);
 }
 
