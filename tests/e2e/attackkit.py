@@ -94,8 +94,8 @@ class Lab:
 
     def until(self, name, ns, test, what, timeout=30):
         def look():
-            found = self.pod(name, ns)
-            return found if test(found) else None
+            answer = self.node.request("GET", f"/api/v1/namespaces/{ns}/pods/{name}")  # a job's pod is made after the job
+            return answer.json() if answer.code == 200 and test(answer.json()) else None
         try:
             return harness.wait(look, f"pod {ns}/{name}: {what}", timeout)
         except AssertionError as trouble:

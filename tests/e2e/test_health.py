@@ -138,7 +138,7 @@ def test_doctor_looks_at_the_daemon_it_talks_to(tmp_path):
 
 def test_errors_of_every_part_have_their_id(tmp_path):
     with harness.Daemon(tmp_path, "--agent", "off", "--anonymous", "none") as daemon:
-        for method, path, code in (("GET", "/v1/queue", 403), ("GET", "/v1/nothing", 404), ("PATCH", "/v1/status", 405), ("GET", "/api/v1/pods", 403),
+        for method, path, code in (("GET", "/v1/queue", 401), ("GET", "/v1/nothing", 404), ("PATCH", "/v1/status", 405), ("GET", "/api/v1/pods", 403),
                                    ("GET", "/has_to_stop/x", 401), ("GET", "/nowhere", 404)):
             answer = daemon.request(method, path, via="http")
             assert answer.headers["X-Request-Id"], path

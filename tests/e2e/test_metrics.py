@@ -141,7 +141,7 @@ def test_names_of_users_are_told_where_that_is_set(lab, tmp_path):
 def test_who_may_not_see_the_queue_may_not_read_it(lab, tmp_path):
     assert "berth_build_info" in scrape(lab, via="http")  # this machine
     with harness.Daemon(tmp_path, "--agent", "off", "--anonymous", "none") as daemon:
-        assert daemon.request("GET", "/metrics", via="http").code == 403
+        assert daemon.request("GET", "/metrics", via="http").code == 401
         token = daemon.post("/v1/tokens", {"user": "prometheus", "groups": ["berth:viewers"]})["token"]
         assert "berth_build_info" in scrape(daemon, via="http", token=token)
 

@@ -3,7 +3,9 @@ $BERTH_PAGE_SHOTS names a folder for pictures of the views."""
 import json
 import os
 import pathlib
+import shutil
 import signal
+import tempfile
 import time
 
 import pytest
@@ -46,8 +48,8 @@ if os.environ["EPOCHS_TO_BE_DONE"] == "25":  # a progress bar: its line never en
 def lab(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     daemon = harness.Daemon(folder, "--agent", "on", "--gpus", "4x24576", "--min-run", "0", env={"BERTH_SHIM": str(podkit.SHIM), "BERTH_IMAGE_HELPER": str(podkit.HELPER)})
-    daemon.custom = folder / "custom"
-    daemon.custom.mkdir()
+    daemon.custom = pathlib.Path(tempfile.mkdtemp(prefix="berth-page-"))  # pytest's own folders are root's alone
+    daemon.custom.chmod(0o755)
     (daemon.custom / "train.py").write_text(SCRIPT)
     for user in (ANN, BOB):
         daemon.post("/v1/users", {"name": user})
@@ -58,6 +60,7 @@ def lab(tmp_path_factory):
     yield daemon
     daemon.kubectl("delete", "trainingjobs", "--all", "--all-namespaces", timeout=60)
     podkit.close(daemon)
+    shutil.rmtree(daemon.custom, ignore_errors=True)
 
 
 def pod(lab, user, name, gpus=1, command="while :; do echo alive; sleep 0.2; done", **labels):

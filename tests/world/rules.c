@@ -23,6 +23,8 @@ void rules_free(struct rules *rules)
         return;
     arena_done(&rules->now.arena);
     arena_done(&rules->before.arena);
+    VEC_EACH(&rules->tracks, it)
+        free(*it);
     vec_done(&rules->tracks);
     vec_done(&rules->end_errors);
     free(rules);
@@ -57,8 +59,8 @@ unsigned rules_end_errors(const struct rules *rules, int *ret, unsigned max)
 struct track *track_of(struct rules *rules, int64_t job)
 {
     while (rules->tracks.len <= (size_t)job)
-        vec_push(&rules->tracks, (struct track){0});
-    return &rules->tracks.v[job];
+        vec_push(&rules->tracks, NEW(struct track));
+    return rules->tracks.v[job];
 }
 
 const struct row *row_of(const struct look *look, int64_t job)
@@ -377,14 +379,16 @@ static void find_ends(struct rules *rules)
     for (size_t i = 0; i < rules->before.len && rules->before.valid; i++)
         find_end(rules, rules->before.rows[i].job);
     for (size_t job = 1; job < rules->tracks.len && !rules->before.valid; job++)
-        if (rules->tracks.v[job].seen && !rules->tracks.v[job].over)
+        if (rules->tracks.v[job]->seen && !rules->tracks.v[job]->over)
             find_end(rules, (int64_t)job);
 }
 
 /* The daemon was away, or nothing could be written: what lasts begins anew. */
 static void begin_anew(struct rules *rules)
 {
-    VEC_EACH(&rules->tracks, it) {
+    VEC_EACH(&rules->tracks, at) {
+        struct track *it = *at;
+
         it->waits_ms = it->held_ms = it->fits_ms = it->grows_ms = it->unlike_ms = it->nameless_ms =
             it->differs_ms = 0;
         it->head_ms = it->head_bound_ms = 0;
@@ -399,9 +403,12 @@ static void begin_anew(struct rules *rules)
 /* Something is so that may be so for a few seconds only. */
 static bool something_lasts(const struct rules *rules)
 {
-    VEC_EACH(&rules->tracks, it)
+    VEC_EACH(&rules->tracks, at) {
+        const struct track *it = *at;
+
         if (!it->over && (it->unlike_ms || it->differs_ms || it->fits_ms || it->nameless_ms || it->resize_to))
             return true;
+    }
     return false;
 }
 

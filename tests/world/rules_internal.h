@@ -94,7 +94,7 @@ struct look {
 struct rules {
     struct world *world;
     struct look now, before;
-    VEC(struct track) tracks; /* by number of the job */
+    VEC(struct track *) tracks; /* by number of the job; they stay where they are */
     uint64_t writes;
     uint64_t changes;
     int64_t looked_ms;
