@@ -17,7 +17,6 @@
 #define RETAIN_ANNOTATION  "berth.dev/retain"       /* "true": stays when it has ended (control/prune.h) */
 #define UNUSED_ANNOTATION  "berth.dev/unused-since" /* of claims: since when no work names them */
 #define INIT_ANNOTATION    "berth.dev/init"         /* of pods, "true": tini is PID 1 */
-#define COMMAND_ANNOTATION "berth.dev/command"      /* the command line that made it */
 
 /* Labels. */
 #define USER_LABEL          "user"           /* whose work it is: work_user */

@@ -310,7 +310,7 @@ static void set_events(struct queue *queue, const struct object *object, struct 
 static void set_rest(struct queue *queue, const struct object *object, bool private, struct arena *arena,
                      struct json *out)
 {
-    const struct json *doc = object ? object_json(object, arena) : NULL, *times, *command;
+    const struct json *doc = object ? object_json(object, arena) : NULL, *times;
     CLEANUP(buf_done) struct buf text = {0};
 
     times = json_at(doc, "status.secondsPerEpoch");
@@ -324,9 +324,8 @@ static void set_rest(struct queue *queue, const struct object *object, bool priv
         set_events(queue, object, arena, out);
     else
         json_set_array(arena, out, "events");
-    command = json_get(json_at(doc, "metadata.annotations"), "berth.dev/command");
-    json_set_string(arena, out, "command", private ? json_string(command) : NULL);
-    if (!private || json_string(command) || !object || object->kind->id != KIND_TRAINING_JOB)
+    json_set_null(arena, out, "command");
+    if (!private || !object || object->kind->id != KIND_TRAINING_JOB)
         return;
     /* the command that would submit it again, where run-scheduler's options say all of it */
     train_command_line(&text, json_get(doc, "spec"), object->name);
