@@ -79,12 +79,15 @@ static void offload_on_done(void *arg)
 static void offload_on_late(void *arg)
 {
     struct offload_job *job = arg;
+    struct offload *offload = job->offload;
+    __typeof__(job->done) done = job->done;
+    void *owner = job->owner;
 
     unlink_job(job);
-    pthread_mutex_lock(&job->offload->lock);
-    job->left = true;
-    pthread_mutex_unlock(&job->offload->lock);
-    job->done(job->owner, NULL);
+    pthread_mutex_lock(&offload->lock);
+    job->left = true; /* the thread's from the unlock on, which may free it at once */
+    pthread_mutex_unlock(&offload->lock);
+    done(owner, NULL);
 }
 
 static void *run(void *arg)

@@ -248,6 +248,23 @@ static bool wait_for_more(struct reader *reader)
     return rc != ETIMEDOUT;
 }
 
+/* With the lock: until there has been nothing for a while. */
+static void serve_all(struct reader *reader, sqlite3 **sql)
+{
+    while (!reader->stop) {
+        struct store_read *read = take_next(reader);
+
+        if (read) {
+            pthread_mutex_unlock(&reader->lock);
+            serve(reader, sql, read);
+            pthread_mutex_lock(&reader->lock);
+            end_read(reader, read);
+        } else if (!wait_for_more(reader) && !reader->waiting) {
+            break;
+        }
+    }
+}
+
 static void *reader_thread(void *arg)
 {
     struct reader *reader = arg;
@@ -255,21 +272,12 @@ static void *reader_thread(void *arg)
 
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
     pthread_mutex_lock(&reader->lock);
-    while (!reader->stop) {
-        struct store_read *read = take_next(reader);
-
-        if (read) {
-            pthread_mutex_unlock(&reader->lock);
-            serve(reader, &sql, read);
-            pthread_mutex_lock(&reader->lock);
-            end_read(reader, read);
-        } else if (!wait_for_more(reader) && !reader->waiting) {
-            break;
-        }
-    }
-    pthread_mutex_unlock(&reader->lock);
-    dbfile_close(sql);
-    pthread_mutex_lock(&reader->lock);
+    do {
+        serve_all(reader, &sql);
+        pthread_mutex_unlock(&reader->lock);
+        dbfile_close(TAKE_PTR(sql));
+        pthread_mutex_lock(&reader->lock);
+    } while (reader->waiting && !reader->stop); /* asked for meanwhile, when this one still counted */
     reader->threads--;
     pthread_cond_broadcast(&reader->changed);
     pthread_mutex_unlock(&reader->lock);
