@@ -937,6 +937,10 @@ static int finish(const struct config_env *env, struct daemon_config *config, st
         config->space_mib = CONFIG_SPACE_MIB;
     if (!config->node_name)
         config->node_name = node_name_from(env->host_name);
+    if (config->upkeep.claim_delete_sec &&
+        (!config->upkeep.claim_warn_sec || config->upkeep.claim_delete_sec <= config->upkeep.claim_warn_sec))
+        return err_set(err, ERR_INVALID,
+                       "claimDelete must be more than claimWarn: owners are told before their data goes");
     if (config->http && !is_loopback(config->http) && !config->http_insecure)
         return err_set(
             err, ERR_INVALID,

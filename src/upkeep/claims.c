@@ -63,7 +63,8 @@ static void set_since(struct upkeep *upkeep, const struct object *claim, char *s
         log_debug("%s/%s: %s", claim->ns, claim->name, failure.message ? failure.message : "not changed");
 }
 
-static void tell_owner(struct upkeep *upkeep, const struct object *claim, const struct json *doc,
+/* True: just now, for the first time. */
+static bool tell_owner(struct upkeep *upkeep, const struct object *claim, const struct json *doc,
                        const char *since)
 {
     CLEANUP(arena_done) struct arena arena = {0};
@@ -73,15 +74,17 @@ static void tell_owner(struct upkeep *upkeep, const struct object *claim, const 
     if (policy->claim_delete_sec)
         text = arena_printf(&arena, "%s; it is deleted with its data after %lld days without use", text,
                             (long long)(policy->claim_delete_sec / DAY_SEC));
-    if (inbox_tell(upkeep->config.inbox, &(struct inbox_item){.user = work_user(doc),
-                                                              .kind = INBOX_NOTICE,
-                                                              .job = claim->uid,
-                                                              .ns = claim->ns,
-                                                              .name = claim->name,
-                                                              .text = text,
-                                                              .once = since,
-                                                              .at_ms = clock_now() / NSEC_PER_MSEC}))
-        registry_event(upkeep->config.registry, claim, "Warning", "UnusedClaim", "%s", text);
+    if (!inbox_tell(upkeep->config.inbox, &(struct inbox_item){.user = work_user(doc),
+                                                               .kind = INBOX_NOTICE,
+                                                               .job = claim->uid,
+                                                               .ns = claim->ns,
+                                                               .name = claim->name,
+                                                               .text = text,
+                                                               .once = since,
+                                                               .at_ms = clock_now() / NSEC_PER_MSEC}))
+        return false;
+    registry_event(upkeep->config.registry, claim, "Warning", "UnusedClaim", "%s", text);
+    return true;
 }
 
 static void delete_claim(struct upkeep *upkeep, const struct object *claim)
@@ -116,8 +119,10 @@ static bool look_at(struct upkeep *upkeep, const struct object *claim, const str
         set_since(upkeep, claim, in_use ? NULL : clock_format(now, text));
         return true;
     }
-    if (policy->claim_warn_sec && clock_after(at, policy->claim_warn_sec) <= now)
-        tell_owner(upkeep, claim, doc, since);
+    /* A daemon that was away for long tells, and deletes at a later look. */
+    if (policy->claim_warn_sec && clock_after(at, policy->claim_warn_sec) <= now &&
+        tell_owner(upkeep, claim, doc, since))
+        return false;
     if (!policy->claim_delete_sec || clock_after(at, policy->claim_delete_sec) > now || work_is_retained(doc))
         return false;
     delete_claim(upkeep, claim);

@@ -259,6 +259,9 @@ static void test_unknown_flag_suggests_the_nearest(void **state)
     assert_string_equal(err.msg, "unknown option '--nonsense': see berthd --help");
     assert_int_equal(LOAD(&root, &config, &err, "--data"), -1);
     assert_string_equal(err.msg, "--data needs a value");
+    assert_int_equal(LOAD(&root, &config, &err, "--claim-delete", "30"), -1);
+    assert_string_equal(err.msg,
+                        "claimDelete must be more than claimWarn: owners are told before their data goes");
     assert_int_equal(LOAD(&root, &config, &err, "start"), -1);
     assert_string_equal(err.msg, "unexpected argument 'start': see berthd --help");
 }
