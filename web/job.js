@@ -182,6 +182,7 @@ export function jobView(app, params, id) {
     try {
       const before = job?.state;
       detail = await get(jobPath(id));
+      if (closed) return;
       job = detail;
       gone = null;
       if (waits(job)) why = await get(jobPath(id, '/why')).catch(() => null);

@@ -276,7 +276,7 @@ static int pump(struct forwarder *f, struct err *err)
             more = socket_read(&f->socket, on_message, f, err);
         serve_conns(f, fds + first, conns);
         for (size_t i = 0; i < f->listeners.len; i++)
-            if (fds[1 + i].revents)
+            if (fds[1 + i].revents && f->conns.len < CONNS_MAX)
                 accept_conn(f, &f->listeners.v[i]);
     }
     return more;

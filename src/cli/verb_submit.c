@@ -46,7 +46,7 @@ static int read_manifest(struct submit *s)
     s->name = json_at_string(s->job, "metadata.name");
     s->container = json_at(s->job, "spec.template.spec.containers.0");
     s->image = json_get_string(s->container, "image");
-    if (!s->name || !s->image)
+    if (!s->name || !s->name[0] || !s->image)
         return cli_fail(CLI_FAILED, "%s: there is no Job with a name and an image in it", s->file);
     if (json_at_string(s->job, "metadata.namespace") && !args_has(s->args, "namespace"))
         s->ns = json_at_string(s->job, "metadata.namespace");
@@ -122,7 +122,13 @@ static int make_image(struct submit *s)
 
 static const char *job_path(const struct submit *s)
 {
-    return arena_printf(&s->cli->arena, "/apis/batch/v1/namespaces/%s/jobs/%s", s->ns, s->name);
+    CLEANUP(buf_done) struct buf path = {0};
+
+    buf_puts(&path, "/apis/batch/v1/namespaces/");
+    buf_url_encode(&path, str_from(s->ns));
+    buf_puts(&path, "/jobs/");
+    buf_url_encode(&path, str_from(s->name));
+    return arena_strndup(&s->cli->arena, path.data, path.len);
 }
 
 static int ask_job(struct submit *s, struct reply *ret)
@@ -172,6 +178,8 @@ static int remove_earlier(struct submit *s)
                                   .target = arena_printf(&s->cli->arena, "%s?propagationPolicy=Foreground",
                                                          job_path(s))},
                    &reply);
+    if (code == CLI_OK && reply.status != 404 && reply_exit(&reply) != CLI_OK)
+        return cli_fail(reply_exit(&reply), "%s", reply_message(s->cli, &reply));
     for (int64_t i = 0; code == CLI_OK && i < (DELETE_SEC + s->grace_sec) * 1000 / LOOK_MSEC; i++) {
         code = ask_job(s, &reply);
         if (code != CLI_OK || reply.status == 404)

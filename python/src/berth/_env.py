@@ -87,10 +87,14 @@ def make_folder(path: str) -> str:
         os.makedirs(path, exist_ok=True)
         return path
     except OSError as error:
-        other = os.path.join(tempfile.gettempdir(), "berth-snapshots", os.path.basename(path))
-        warn("cannot make %s (%s): snapshots go to %s" % (path, error.strerror or error, other))
+        base = os.path.join(tempfile.gettempdir(), "berth-snapshots-%d" % os.getuid())
+        other = os.path.join(base, os.path.basename(path))
         try:
-            os.makedirs(other, exist_ok=True)
+            os.makedirs(other, mode=0o700, exist_ok=True)
+            ours = os.lstat(base).st_uid == os.getuid() and not os.path.islink(base)
         except OSError:
-            pass
+            ours = False
+        if not ours:  # somebody else's: what is loaded from there would run as us
+            other = tempfile.mkdtemp(prefix="berth-snapshots-")
+        warn("cannot make %s (%s): snapshots go to %s" % (path, error.strerror or error, other))
         return other
