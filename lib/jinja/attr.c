@@ -502,10 +502,15 @@ static int slice_range(struct run *r, struct jv obj, const struct slice *s, stru
 {
     struct jrange *range = RUN_NEW(r, struct jrange);
 
+    int64_t span;
+
     range->start = obj.range->start + s->start * obj.range->step;
-    range->step = obj.range->step * s->step;
+    if (__builtin_mul_overflow(obj.range->step, s->step, &range->step)) /* there is no second one */
+        range->step = 1;
     range->len = s->count;
-    range->stop = range->start + s->count * range->step;
+    if (__builtin_mul_overflow(s->count, range->step, &span) ||
+        __builtin_add_overflow(range->start, span, &range->stop))
+        range->stop = range->step > 0 ? INT64_MAX : INT64_MIN;
     *ret = (struct jv){.type = JV_RANGE, .range = range};
     return 0;
 }

@@ -224,6 +224,8 @@ static int range_contains(struct run *r, struct jv seq, struct jv item)
     }
     if (range->len == 0 || __builtin_sub_overflow(jv_small(item), range->start, &offset))
         return 0;
+    if (range->step == -1) /* the least number divided by it has no place */
+        return offset <= 0 && offset > -range->len;
     return offset % range->step == 0 && offset / range->step >= 0 && offset / range->step < range->len;
 }
 

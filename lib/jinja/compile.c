@@ -34,6 +34,10 @@ uint32_t emit(struct compiler *c, enum opcode op, uint32_t a, unsigned b, uint32
         raise_limit(c->r, "template size");
         cc = 0;
     }
+    if (b > UINT8_MAX) { /* more functions in one another than an instruction can name */
+        raise_limit(c->r, "nesting");
+        b = 0;
+    }
     cvec_push(c, &f->code,
               (struct cinsn){.insn = {.op = (uint8_t)op, .b = (uint8_t)b, .c = (uint16_t)cc, .a = a},
                              .line = f->line,

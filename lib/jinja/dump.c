@@ -241,10 +241,12 @@ static int flat(struct run *r, struct buf *buf, struct jv v)
     if (run_enter(r) < 0)
         return -1;
     if (v.type == JV_DICT) {
+        uint32_t len = v.dict->len; /* what is shown may add to it: a loop's test is a template's */
+
         if (!pprint_dict_order(r, v.dict, &keys, &values))
             return -1;
         buf_putc(buf, '{');
-        for (uint32_t i = 0; !failed && i < v.dict->len; i++) {
+        for (uint32_t i = 0; !failed && i < len; i++) {
             buf_puts(buf, i ? ", " : "");
             failed = flat(r, buf, keys[i]);
             buf_puts(buf, ": ");
@@ -275,11 +277,12 @@ static int pretty_dict(struct run *r, struct buf *buf, struct jdict *dict, int64
                        int level)
 {
     struct jv *keys, *values;
+    uint32_t len = dict->len; /* see flat() */
 
     if (!pprint_dict_order(r, dict, &keys, &values))
         return -1;
     buf_putc(buf, '{');
-    for (uint32_t i = 0; i < dict->len; i++) {
+    for (uint32_t i = 0; i < len; i++) {
         size_t start = buf->len;
         int64_t width;
 
@@ -287,10 +290,9 @@ static int pretty_dict(struct run *r, struct buf *buf, struct jdict *dict, int64
             return -1;
         width = (int64_t)utf8_count((struct str){buf->data + start, buf->len - start});
         buf_puts(buf, ": ");
-        if (pretty(r, buf, values[i], indent + 1 + width + 2, i + 1 == dict->len ? allowance + 1 : 1, level) <
-            0)
+        if (pretty(r, buf, values[i], indent + 1 + width + 2, i + 1 == len ? allowance + 1 : 1, level) < 0)
             return -1;
-        if (i + 1 < dict->len) {
+        if (i + 1 < len) {
             buf_putc(buf, ',');
             put_newline(buf, indent + 1);
         }

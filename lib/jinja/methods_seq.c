@@ -169,11 +169,14 @@ static int list_sort(struct run *r, struct call *c, struct jv *ret)
         return -1;
     if (c->a[0].type != JV_MISSING && c->a[0].type != JV_NONE)
         for (uint32_t i = 0; i < keys->len; i++) {
-            struct call one = {.pos = &list->v[i], .npos = 1};
+            struct jv item = keys->v[i];
+            struct call one = {.pos = &item, .npos = 1};
 
             if (call_value(r, c->a[0], &one, &keys->v[i]) < 0)
                 return -1;
         }
+    if (list->len != keys->len) /* by the key, which may be a macro */
+        return raise_error(r, JINJA_VALUE_ERROR, "list modified during sort");
     *ret = JV_OF_NONE;
     return sort_values(r, list->v, keys->v, list->len, reverse);
 }

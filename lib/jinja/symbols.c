@@ -346,6 +346,10 @@ uint32_t add_locals(struct compiler *c)
                 info.v = grown;
             }
             info.v[info.n].name = c->names.v[e->name].text;
+            if (hops_to(c, e) > UINT8_MAX) {
+                raise_limit(c->r, "nesting");
+                break;
+            }
             info.v[info.n].hops = (uint8_t)hops_to(c, e);
             mark_captured(c, info.v[info.n].hops);
             info.v[info.n].slot = e->slot;

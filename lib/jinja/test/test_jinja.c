@@ -211,6 +211,38 @@ static void test_deep_calls_and_large_ranges_are_refused(void **state)
     assert_int_equal(f.error.kind, JINJA_OVERFLOW_ERROR);
 }
 
+/* What a template is asked for while something is gone through may change that very thing. */
+static void test_what_changes_under_way_is_no_harm(void **state)
+{
+    struct fixture f = {0};
+    CLEANUP(buf_done) struct buf deep = {0};
+
+    (void)state;
+    f.options.extras = true;
+    assert_string_equal(render(&f,
+                               "{% set l = [3, 2, 1] %}{% macro k(x) %}{{ l.append(x) }}{% endmacro %}"
+                               "{{ l.sort(key=k) }}",
+                               NULL),
+                        "ValueError: list modified during sort");
+    render(&f,
+           "{% set d = {} %}{% macro grow() %}{% for i in range(9) %}{{ d.update({i: i}) }}{% endfor %}1"
+           "{% endmacro %}{% for x in [1, 2, 3] if grow() %}{{ d.update({'a': loop}) }}{{ d|pprint }}{% "
+           "endfor %}",
+           NULL);
+    assert_string_equal(render(&f,
+                               "{{ -9223372036854775808 in range(0, -5, -1) }}{{ -4 in range(0, -5, -1) }}"
+                               "{{ -5 in range(0, -5, -1) }}{{ 1 in range(0, 2**61, 2**60)[::16] }}",
+                               NULL),
+                        "FalseTrueFalseFalse");
+    for (int i = 0; i < 300; i++)
+        buf_printf(&deep, "{%% macro m%d() %%}", i);
+    buf_puts(&deep, "{{ root }}");
+    for (int i = 0; i < 300; i++)
+        buf_puts(&deep, "{% endmacro %}");
+    buf_puts(&deep, "{% set root = 1 %}{{ m0() }}");
+    render(&f, deep.data, NULL); /* refused, or as it is: not another's slot */
+}
+
 static void test_chains_of_20000_links_fit(void **state)
 {
     static const struct {
@@ -453,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_large_numbers_are_pythons),
         cmocka_unit_test(test_limits_are_settable),
         cmocka_unit_test(test_deep_calls_and_large_ranges_are_refused),
+        cmocka_unit_test(test_what_changes_under_way_is_no_harm),
         cmocka_unit_test(test_chains_of_20000_links_fit),
         cmocka_unit_test(test_long_templates_compile_soon_or_not),
         cmocka_unit_test(test_many_names_compile_soon_or_not),
