@@ -12,11 +12,11 @@
 #define STOP_ANNOTATION       "berth.dev/stop" /* of pods that are evicted: {"by", "byName", "reason", "time"} */
 #define RETRY_ANNOTATION                                                                                     \
     "berth.dev/retry" /* of pods that could not start: {"refusals", "notBefore", "trouble"} */
-#define CLAIM_ANNOTATION   "berth.dev/claim"        /* of pods, Jobs, TrainingJobs: when their owner asked */
-#define KEEP_ANNOTATION    "berth.dev/keep"         /* "true": never preempted; admins only can set it */
-#define RETAIN_ANNOTATION  "berth.dev/retain"       /* "true": stays when it has ended (control/prune.h) */
-#define UNUSED_ANNOTATION  "berth.dev/unused-since" /* of claims: since when no work names them */
-#define INIT_ANNOTATION    "berth.dev/init"         /* of pods, "true": tini is PID 1 */
+#define CLAIM_ANNOTATION  "berth.dev/claim"        /* of pods, Jobs, TrainingJobs: when their owner asked */
+#define KEEP_ANNOTATION   "berth.dev/keep"         /* "true": never preempted; admins only can set it */
+#define RETAIN_ANNOTATION "berth.dev/retain"       /* "true": stays when it has ended (control/prune.h) */
+#define UNUSED_ANNOTATION "berth.dev/unused-since" /* of claims: since when no work names them */
+#define INIT_ANNOTATION   "berth.dev/init"         /* of pods, "true": tini is PID 1 */
 
 /* Labels. */
 #define USER_LABEL          "user"           /* whose work it is: work_user */
