@@ -303,7 +303,7 @@ def test_claim_where_preemption_is_asked_for(tmp_path):
         submit(daemon, training("long", "ann", epochs=100), training("more", "ann", epochs=100))
         until(daemon, "more", lambda row: row["epochsDone"], "an epoch is done")
         submit(daemon, training("mine", "bob", epochs=2))
-        assert state(daemon, "mine", "Pending")["position"] == 1
+        until(daemon, "mine", lambda row: row["state"] == "Pending" and row["position"] == 1, "it waits, as the first")
         assert daemon.request("POST", "/v1/queue/long/claim").code == 409
         assert "can be claimed" in json.dumps(daemon.get("/v1/queue/mine/why")["frees"])
         assert daemon.request("POST", "/v1/queue/mine/claim").code == 200
@@ -323,7 +323,7 @@ def test_nothing_is_lost_or_run_twice_over_kill_9(tmp_path):
             daemon.kill9()
             daemon.start()
         for i in range(4):
-            row = state(daemon, f"n{i}", "Succeeded")
+            row = state(daemon, f"n{i}", "Succeeded", timeout=90)
             assert row["epochsDone"] == 6 and row["restarts"] == 0, row["history"]
             assert states(row) == ["Pending", "Starting", "Running", "Succeeded"]
     finally:
