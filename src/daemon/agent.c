@@ -364,8 +364,12 @@ static int open_net(struct agent *agent, const struct daemon_config *config, con
                                              [CONFIG_NETWORK_SLIRP] = PODNET_SLIRP,
                                              [CONFIG_NETWORK_HOST] = PODNET_HOST};
     CLEANUP(free) char *bridge = suffix ? mem_printf("bth%s", suffix) : NULL;
-    struct podnet_config net = {
-        .bridge = bridge, .run_dir = run_dir, .mode = modes[config->network], .spares = SPARE_NETS};
+    CLEANUP(free) char *subnet_file = mem_printf("%s/pod-subnet", config->data_dir);
+    struct podnet_config net = {.bridge = bridge,
+                                .subnet_file = subnet_file,
+                                .run_dir = run_dir,
+                                .mode = modes[config->network],
+                                .spares = SPARE_NETS};
 
     if (podnet_open(agent->loop, &net, &agent->net, err) < 0)
         return -1;

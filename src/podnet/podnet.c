@@ -21,7 +21,8 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#define GONE_TRIES 400 /* of 5 ms: how long podnet_destroy waits for the kernel */
+#define SUBNET_FILE_MAX 64
+#define GONE_TRIES      400 /* of 5 ms: how long podnet_destroy waits for the kernel */
 
 static void warn(struct podnet *net, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void warn(struct podnet *net, const char *fmt, ...)
@@ -186,9 +187,39 @@ static bool pods_subnet(const struct podnet *net, const struct host_net *host, s
     return q.found;
 }
 
-/* Sets net->subnet: as told, as the bridge has it, or a free one. */
-static int choose_subnet(struct podnet *net, const struct host_net *host, const char *wanted, struct err *err)
+/* The subnet of the last start: pods that run may live in it with nothing left on the host that says so. Sets
+ * err where there is a file and it does not say one. */
+static bool kept_subnet(const char *path, struct subnet *ret, struct err *err)
 {
+    CLEANUP(buf_done) struct buf text = {0};
+
+    if (!path || access(path, F_OK) < 0 || file_read(path, SUBNET_FILE_MAX, &text, err) < 0)
+        return false;
+    buf_putc(&text, '\0');
+    text.data[strcspn(text.data, "\n")] = '\0';
+    return subnet_parse(text.data, ret, err) == 0;
+}
+
+static void keep_subnet(const char *path, const struct subnet *subnet)
+{
+    CLEANUP(free) char *line = NULL;
+    char text[ADDR_TEXT_MAX];
+    struct err err = {0};
+    struct subnet had;
+
+    if (!path || (kept_subnet(path, &had, NULL) && had.base == subnet->base && had.prefix == subnet->prefix))
+        return;
+    line = mem_printf("%s/%d\n", addr_text(subnet->base, text), subnet->prefix);
+    if (file_write_atomic(path, str_from(line), 0600, &err) < 0)
+        log_warn("%s", err.msg);
+}
+
+/* Sets net->subnet: as told, as the pods or the bridge have it, as it was, or a free one. */
+static int choose_subnet(struct podnet *net, const struct host_net *host, const struct podnet_config *config,
+                         struct err *err)
+{
+    const char *wanted = config->subnet;
+    struct err unread = {0};
     const struct link_addr *have = NULL;
     const struct link_route *route;
     char text[ADDR_TEXT_MAX];
@@ -206,6 +237,11 @@ static int choose_subnet(struct podnet *net, const struct host_net *host, const 
         net->subnet = (struct subnet){have->ip & subnet_mask(have->prefix), have->prefix};
         return 0;
     }
+    if (!wanted && kept_subnet(config->subnet_file, &net->subnet, &unread) &&
+        !route_into(host, net->bridge_index, &net->subnet))
+        return 0;
+    if (unread.code)
+        log_warn("%s: %s", config->subnet_file, unread.msg);
     if (!wanted)
         return free_subnet(host, &net->subnet, err);
     if (subnet_parse(wanted, &net->subnet, err) < 0)
@@ -392,11 +428,12 @@ static int open_bridge(struct podnet *net, const struct podnet_config *config, c
     char text[ADDR_TEXT_MAX];
 
     net->mode = PODNET_BRIDGE;
-    if (find_bridge(net, host, err) < 0 || choose_subnet(net, host, config->subnet, err) < 0)
+    if (find_bridge(net, host, err) < 0 || choose_subnet(net, host, config, err) < 0)
         return -1;
     net->gateway = net->subnet.base + 1;
     if (make_bridge(net, err) < 0)
         return -1;
+    keep_subnet(config->subnet_file, &net->subnet);
     addr_pool_init(&net->pool, &net->subnet);
     restore_links(net, host);
     set_sysctl(net, "ip_forward", "pods reach only this machine");

@@ -40,13 +40,16 @@ enum podnet_mode {
 };
 
 struct podnet_config {
-    const char *bridge;  /* NULL: "berth0". At most 15 characters; the nf_tables table has the same name */
-    const char *subnet;  /* "10.88.0.0/16", prefix 16 to 28; NULL: the one the bridge has, else the first of
-                            10.88.0.0/16 to 10.127.0.0/16, 172.20.0.0/16 to 172.31.0.0/16 and 192.168.200.0/24
-                            that no route of the host touches */
-    int mtu;             /* 0: that of the default route's device, else 1500 */
-    const char *run_dir; /* NULL: "/run/berth"; must be gone after a reboot */
-    int spares;          /* namespaces to have ready for the next pods, on a bridge */
+    const char *bridge; /* NULL: "berth0". At most 15 characters; the nf_tables table has the same name */
+    const char *subnet; /* "10.88.0.0/16", prefix 16 to 28; NULL: the one that pods or the bridge have, else
+                           the one in subnet_file, else the first of 10.88.0.0/16 to 10.127.0.0/16,
+                           172.20.0.0/16 to 172.31.0.0/16 and 192.168.200.0/24; of these two only one that no
+                           route of the host touches */
+    const char *subnet_file; /* keeps the subnet for when the bridge and run_dir are gone while pods run;
+                                NULL: it is not kept */
+    int mtu;                 /* 0: that of the default route's device, else 1500 */
+    const char *run_dir;     /* NULL: "/run/berth"; must be gone after a reboot */
+    int spares;              /* namespaces to have ready for the next pods, on a bridge */
     enum podnet_mode mode;
     const char *slirp_path; /* NULL: slirp4netns from PATH */
     bool proxy;             /* publish ports by the proxy also where DNAT works */

@@ -11,6 +11,7 @@
 
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -316,6 +317,62 @@ static void test_lost_pins_are_taken_from_the_pods_processes(void **state)
     }
 }
 
+/* The bridge is gone, and with the pins all that names the pods' namespaces; another subnet has become free
+ * meanwhile. */
+static void test_subnet_is_kept_where_nothing_on_the_host_tells_it(void **state)
+{
+    CLEANUP(free) char *file = mem_printf("%s/pod-subnet", run_dir);
+    struct podnet_config kept = {.subnet_file = file};
+    static const char *const bad[] = {"", "\n", "nonsense\n", "10.88.0.0/33\n", "10.96.0.0"};
+    const struct subnet others = {0x0a5b0100, 24};
+    struct podnet_config first = {.subnet = "10.91.0.0/20", .subnet_file = file};
+    struct err err = {0};
+    struct fixture f;
+    char ip[INET_ADDRSTRLEN];
+    pid_t pid;
+
+    (void)state;
+    setup(&f);
+    destroy_net(f.net);
+    close(f.server);
+    f.net = open_net(&first);
+    f.a = add_ok(f.net, "a");
+    pid = process_in(f.a.netns);
+    while (!in_namespace(pid, f.a.netns))
+        usleep(1000);
+    podnet_free(TAKE_PTR(f.net));
+    (void)netns_unpin(f.a.netns, NULL);
+    remove_link(&f, "berth0");
+
+    f.net = open_net(&kept);
+    assert_string_equal(podnet_mode_text(f.net), "bridge berth0, 10.91.0.0/20, NAT by nf_tables");
+    inet_ntop(AF_INET, &f.a.ip, ip, sizeof(ip));
+    if (podnet_rescue(f.net, "a", pid, ip, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(podnet_get(f.net, "a")->ip.s_addr, f.a.ip.s_addr);
+    f.server = listen_in(podnet_get(f.net, "a")->netns, INADDR_ANY, 80);
+    check_new_pod(&f, "c");
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        destroy_net(f.net);
+        assert_int_equal(file_write_atomic(file, str_from(bad[i]), 0600, NULL), 0);
+        f.net = open_net(&kept);
+        assert_string_equal(podnet_mode_text(f.net), "bridge berth0, 10.88.0.0/16, NAT by nf_tables");
+    }
+    /* What others have a route to by now is not taken. */
+    destroy_net(f.net);
+    assert_int_equal(file_write_atomic(file, str_from("10.91.0.0/20\n"), 0600, NULL), 0);
+    assert_int_equal(link_bridge_add(f.rt, "other", others.base + 1, 1500, NULL), 0);
+    assert_int_equal(link_bridge_up(f.rt, (int)if_nametoindex("other"), &others, others.base + 1, NULL), 0);
+    f.net = open_net(&kept);
+    assert_string_equal(podnet_mode_text(f.net), "bridge berth0, 10.88.0.0/16, NAT by nf_tables");
+    remove_link(&f, "other");
+    assert_int_equal(unlink(file), 0);
+    teardown(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_own_changes_call_for_no_repair),
         cmocka_unit_test(test_restart_without_the_bridge_keeps_pods_and_their_subnet),
         cmocka_unit_test(test_lost_pins_are_taken_from_the_pods_processes),
+        cmocka_unit_test(test_subnet_is_kept_where_nothing_on_the_host_tells_it),
     };
 
     return BOX_RUN(tests);
