@@ -13,7 +13,7 @@ import pytest
 import harness
 import podkit
 
-pytestmark = podkit.needs
+pytestmark = [podkit.needs, pytest.mark.plain]  # about times: what is gone is back within seconds
 NOTICE_SEC = 10
 
 SERVER = """
