@@ -19,7 +19,7 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: acts as ot
 
 # Runs as somebody else: keeps connections to the socket until its stdin ends.
 HOLDER = """
-import resource, socket, sys
+import resource, socket, sys, time
 path, count, sent, more = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode().decode("unicode_escape").encode(), int(sys.argv[4])
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -28,7 +28,12 @@ for _ in range(count):
     link = socket.socket(socket.AF_UNIX)
     link.settimeout(10)
     try:
-        link.connect(path)
+        for wait in range(1000):  # a socket's queue may be full for a moment
+            try:
+                link.connect(path)
+                break
+            except BlockingIOError:
+                time.sleep(0.005)
         link.sendall(sent)
         left = more
         while left > 0:
